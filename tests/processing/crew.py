@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import psycopg
 
-from penstock.core.groups.leases import Held, Shared
+from penstock.core.groups.leases import GroupLeases, MemberTranches
 from penstock.errors import ParkedNotFound
 from penstock.processing import DatabaseCheckpoints, LocalProcessor, Rules, Transactional
 from penstock.processing.checkpoints import DatabaseLeases
@@ -377,7 +377,7 @@ class Leases(DatabaseLeases):
         super().__init__(process.connect, NAME, lease_seconds=LEASE_SECONDS)
         self._process = process
 
-    def _change(self, change: Callable[[Shared, int], Shared]) -> Held:
+    def _change(self, change: Callable[[GroupLeases, int], GroupLeases]) -> MemberTranches:
         passed = round(self._process.crew.passed_seconds * 1_000_000)
         held = super()._change(lambda shared, now: change(shared, now + passed))
         self._process.signs += 1

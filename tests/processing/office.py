@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Final
 
-from penstock.core.groups.leases import Held, Shared, find_held, leave, release, renew
+from penstock.core.groups.leases import GroupLeases, MemberTranches, find_tranches, leave, release, renew
 from penstock.errors import DatabaseUnavailable
 from penstock.processing import LocalProcessor
 
@@ -30,7 +30,7 @@ class Office:
     """Where leases are kept, and the time is told."""
 
     def __init__(self) -> None:
-        self.shared = Shared()
+        self.shared = GroupLeases()
         self._passed = 0.0
         self._signs: Counter[str] = Counter()
         self._turn = threading.Lock()
@@ -39,12 +39,12 @@ class Office:
         """Return the time, which goes on by itself, too."""
         return time.monotonic() + self._passed
 
-    def change(self, change: Callable[[Shared, int], Shared], me: str) -> Held:
+    def change(self, change: Callable[[GroupLeases, int], GroupLeases], me: str) -> MemberTranches:
         """Change who has what, one after the other."""
         with self._turn:
             self.shared = change(self.shared, round(self.clock() * 1_000_000))
             self._signs[me] += 1
-            return find_held(self.shared, me)
+            return find_tranches(self.shared, me)
 
     def has(self, owner: str) -> set[str]:
         """Return what an owner has a lease on."""
@@ -87,13 +87,13 @@ class Leases:
         self._office = office
         self._owner = owner
 
-    def renew(self, tranches: Collection[str]) -> Held:
+    def renew(self, tranches: Collection[str]) -> MemberTranches:
         return self._change(lambda shared, now: renew(shared, self._owner, tranches, now, self._lease))
 
-    def hold(self) -> Held:
+    def hold(self) -> MemberTranches:
         return self._change(lambda shared, now: renew(shared, self._owner, (), now, self._lease, is_leaving=True))
 
-    def release(self, tranches: Collection[str]) -> Held:
+    def release(self, tranches: Collection[str]) -> MemberTranches:
         if self.releases_lost:
             self.releases_lost -= 1
             raise DatabaseUnavailable(reason="it is away")
@@ -106,7 +106,7 @@ class Leases:
     def _lease(self) -> int:
         return round(LEASE_SECONDS * 1_000_000)
 
-    def _change(self, change: Callable[[Shared, int], Shared]) -> Held:
+    def _change(self, change: Callable[[GroupLeases, int], GroupLeases]) -> MemberTranches:
         if self.is_cut:
             raise DatabaseUnavailable(reason="it is away")
         return self._office.change(change, self._owner)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.groups.leases import Shared
+from penstock.core.groups.leases import GroupLeases
 from penstock.processing import DatabaseCheckpoints, LocalProcessor, Transactional
 from penstock.processing.checkpoints import DatabaseLeases
 from penstock.processing.checkpoints.database import TABLE
@@ -113,7 +113,7 @@ def test_call_is_not_made_for_a_tranche_taken_while_it_waited_for_the_database(w
         assert work.waiting.wait(SOON_SECONDS)
         with transaction(connector(work.url)) as connection:
             work.may_begin.set()
-            plan = other._plan(lambda _, now: Shared({other.owner: now + 60_000_000}, {"0": (other.owner, None)}))
+            plan = other._plan(lambda _, now: GroupLeases({other.owner: now + 60_000_000}, {"0": (other.owner, None)}))
             Database(connection, TABLE).carry_out(plan)
         until(lambda: not processor._progress._open, processor)
         assert not work.calls

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.client import Client
-from penstock.core.groups.leases import Held, Shared
+from penstock.core.groups.leases import GroupLeases, MemberTranches
 from penstock.errors import BadParameter
 from penstock.processing import DatabaseCheckpoints, FeedSource, LocalProcessor, Rules
 from penstock.processing.checkpoints import HubLeases, MemoryCheckpoints
@@ -164,8 +164,8 @@ def test_leaving_processor_keeps_its_tranches_until_it_releases_them(leases: New
     first, second = leases(), leases()
     assert first.renew([A, B]).tranches == {A, B}
     assert first.hold().tranches == {A, B}, "nobody else wants them"
-    assert second.renew([A, B, C]) == Held(frozenset([C]), frozenset(), frozenset([A, B]))
-    assert first.hold() == Held(frozenset(), frozenset([A, B]))
+    assert second.renew([A, B, C]) == MemberTranches(frozenset([C]), frozenset(), frozenset([A, B]))
+    assert first.hold() == MemberTranches(frozenset(), frozenset([A, B]))
     assert first.release([A]).leaving == {B}
     assert second.renew([A, B, C, D]).tranches == {A, C, D}
     first.leave()
@@ -176,7 +176,7 @@ def test_lease_that_is_not_renewed_ends_and_another_processor_has_its_tranches(l
     gone, there = leases(lease_seconds=0.2), leases()
     assert gone.renew([A, B]).tranches == {A, B}
     until(lambda: there.renew([A, B]).tranches == {A, B})
-    assert gone.release([A, B]) == Held(frozenset(), frozenset())
+    assert gone.release([A, B]) == MemberTranches(frozenset(), frozenset())
     assert there.renew([]).tranches == {A, B}, "what is another's is not released"
 
 
@@ -184,7 +184,7 @@ def test_lease_ends_by_a_clock_of_microseconds(database_url: str) -> None:
     """A clock of whole seconds would end a lease of one second at once, or after two."""
     leases, times = DatabaseLeases(database_url, "mailer"), list[int]()
 
-    def note(shared: Shared, now: int) -> Shared:
+    def note(shared: GroupLeases, now: int) -> GroupLeases:
         times.append(now)
         return shared
 

@@ -54,7 +54,7 @@ class RequestTooLarge(TooLarge):
 
 
 class UnsupportedFormat(Invalid):
-    """The hub does not read the form in which a request or a schema is, or cannot send the one that it asks for."""
+    """The hub cannot read the format of a request or a schema, or cannot send the format that the request accepts."""
 
     code = "unsupported-format"
     cases: ClassVar = {

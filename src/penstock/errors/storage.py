@@ -80,7 +80,7 @@ class ColdTierUnsuitable(PenstockError):
 
 
 class ReplicaUnsuitable(PenstockError):
-    """A server that was named as a replica cannot serve what the database has."""
+    """A server that was configured as a replica cannot serve the events of the database."""
 
     code = "replica-unsuitable"
     cases: ClassVar = {

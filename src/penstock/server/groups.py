@@ -10,7 +10,7 @@ from starlette.responses import Response
 from penstock.core.access import Claim, Resource
 from penstock.core.group_names import is_group_name, is_path_name
 from penstock.core.groups.groups import MICROSECONDS, SUBSCRIPTION, GroupProgress, decode_tranche
-from penstock.core.groups.leases import Held
+from penstock.core.groups.leases import MemberTranches
 from penstock.core.registry.definition import is_name
 from penstock.core.times import format_time
 from penstock.errors import AccessDenied, BadParameter, EventTypeNotFound, GroupNotFound, ParkedNotFound
@@ -428,7 +428,7 @@ def _group_object(request: Request, known: GroupLag) -> wire.ConsumerGroup:
     )
 
 
-def _held_object(held: Held) -> wire.HeldTranches:
+def _held_object(held: MemberTranches) -> wire.HeldTranches:
     return wire.HeldTranches(*map(sorted, held))
 
 

@@ -51,7 +51,7 @@ TOTAL: Final = "total-"
 
 
 class Quota(NamedTuple):
-    """How much one caller may use, or all together; infinity: as much as there is."""
+    """Limits of one caller, or of all callers together; infinity: not limited."""
 
     connections: float = math.inf
     streams: float = math.inf
@@ -68,7 +68,7 @@ class Quota(NamedTuple):
 
     @property
     def has_rates(self) -> bool:
-        """Whether something is limited for each request."""
+        """Whether a limit applies to each request."""
         return min(self.requests, self.bytes_in, self.bytes_out, self.bytes_held) < math.inf
 
 
@@ -77,16 +77,16 @@ NAMES: Final = tuple(each.replace("_", "-") for each in Quota._fields)
 
 
 class UsageLimits(NamedTuple):
-    """How much each caller may use, and all together."""
+    """The limits of each caller, and those of all callers together."""
 
     caller: Quota = Quota()
     total: Quota = Quota()
 
     def replace(self, given: Iterable[str]) -> "UsageLimits":
-        """Return these limits with others in place of some, which are written as `NAME=VALUE`.
+        """Return these limits with those of *given* replaced, which have the form `NAME=VALUE`.
 
         Raises:
-            ValueError: one is not written so, or is there twice.
+            ValueError: one has another form, or is given twice.
 
         >>> limits = UsageLimits().replace(["requests=100", "bytes-in=5MB", "total-connections=none"])
         >>> limits.caller.requests, limits.caller.bytes_in, limits.total.connections
@@ -132,9 +132,9 @@ def _parse(text: str) -> tuple[str, float]:
 
 
 class TokenBucket:
-    """A rate, of which what is not used can be used later, up to that of some seconds.
+    """A token bucket: limits a rate, and allows bursts of up to *burst_seconds* times that rate.
 
-    It can be overdrawn, since the size of a body is known once it was sent; then it has to fill up again.
+    It can be overdrawn, since the size of a body is known only at its end; then it has to fill up again.
     """
 
     __slots__ = ("_burst_seconds", "_seconds_each", "full_at")
@@ -165,20 +165,20 @@ class TokenBucket:
 
 
 class Turns:
-    """The requests of a caller that take turns."""
+    """A caller's requests of one size: the number in work, and the queue of those that wait for their turn."""
 
-    __slots__ = ("in_work", "most", "waiting")
+    __slots__ = ("in_work", "in_work_max", "waiting")
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        """So many are in work at a time, while several callers are busy."""
+    def __init__(self, in_work_max: int) -> None:
+        self.in_work_max = in_work_max
+        """The most requests in work at a time, while several callers are busy."""
         self.in_work = 0
         self.waiting: deque[asyncio.Future[None]] = deque()
-        """Requests that wait until others are done."""
+        """Requests that wait until others end."""
 
 
 class Usage:
-    """What one caller uses, or all together."""
+    """The current use of streams, bytes and rates by one caller, or by all callers together."""
 
     __slots__ = (
         "bytes_held",
@@ -197,12 +197,12 @@ class Usage:
         self.streams = 0
         self.bytes_held = 0
         self.small = Turns(TURNS)
-        """Those of requests without a large body."""
+        """Requests without a large body."""
         self.large = Turns(1)
         self.is_busy = False
         """Whether requests are in work, or wait for their turn."""
         self.timer: asyncio.TimerHandle | None = None
-        """Begins those that wait, if no other request of the caller is in work."""
+        """Starts waiting requests, if no other request of the caller is in work."""
         self.work = TokenBucket(WORK_SHARE, WORK_BURST_SECONDS)
         """Time that worker threads and the committer have used while several callers were busy, in seconds."""
         self.requests = TokenBucket(quota.requests)
@@ -210,7 +210,7 @@ class Usage:
         self.bytes_out = TokenBucket(quota.bytes_out)
 
     def find_used_up(self, now: float) -> tuple[str, float] | None:
-        """Return the rate that is used up, and for how many seconds; None if there is none."""
+        """Return the name of a rate that is used up, and the seconds until it may be used; None if none is used up."""
         latest = now + BURST_SECONDS
         if self.requests.full_at <= latest and self.bytes_in.full_at <= latest and self.bytes_out.full_at <= latest:
             return None
@@ -240,7 +240,7 @@ class Limiter:
         proxies: Collection[str] | Callable[[str], bool] = (),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Hold to *limits*; addresses in *proxies* are those of many callers, and have none of their own."""
+        """Apply *limits*. Addresses in *proxies* stand for many callers: limits of one caller do not apply to them."""
         self._limits = limits
         self._is_proxy = proxies if callable(proxies) else proxies.__contains__
         self.monotonic = monotonic
@@ -303,7 +303,7 @@ class Limiter:
         return use
 
     def find(self, caller: CallerKey) -> "RequestUsage":
-        """Return the use of *caller* by a request that is not counted."""
+        """Return the use of a request of *caller*, without counting the request."""
         if isinstance(caller, str):
             if self._is_proxy(caller):
                 return RequestUsage(self, Usage(Quota()), is_proxy=True)
@@ -340,10 +340,7 @@ class Limiter:
     # Turns.
 
     def begin_turn(self, caller: Usage, turns: Turns) -> asyncio.Future[None] | None:
-        """Count a request of *caller* as in work; return what it has to await first if it has to wait for its turn.
-
-        *turns* are those that it takes one of.
-        """
+        """Count a request of *caller* in *turns* as in work; return a future to await first if it has to wait."""
         now = self.monotonic()
         if self._last is not caller:
             self._last, self._other_at = caller, self._last_at
@@ -351,7 +348,7 @@ class Limiter:
         if not caller.is_busy:
             caller.is_busy = True
             self._busy += 1
-        has_turn = turns.in_work < turns.most and caller.work.full_at <= now
+        has_turn = turns.in_work < turns.in_work_max and caller.work.full_at <= now
         if not turns.waiting and (has_turn or self._may_begin(caller, turns, now)):
             turns.in_work += 1
             return None
@@ -371,7 +368,7 @@ class Limiter:
         return self._busy > caller.is_busy or now - other_at < SHARED_SECONDS
 
     def _may_begin(self, caller: Usage, turns: Turns, now: float) -> bool:
-        has_turn = turns.in_work < turns.most and caller.work.full_at <= now + WORK_BURST_SECONDS
+        has_turn = turns.in_work < turns.in_work_max and caller.work.full_at <= now + WORK_BURST_SECONDS
         return has_turn or not self.is_shared(caller, now)
 
     def _begin_waiting(self, caller: Usage) -> None:
@@ -470,7 +467,7 @@ CURRENT_USAGE: Final[ContextVar["RequestUsage | None"]] = ContextVar("penstock.u
 
 
 class RequestUsage:
-    """What one request uses of its caller's limits."""
+    """The share of its caller's limits that one request uses."""
 
     __slots__ = ("_held", "_is_proxy", "_is_stream", "_limiter", "_received", "_sent", "caller", "turns")
 
@@ -480,14 +477,14 @@ class RequestUsage:
         self._is_proxy = is_proxy
         self._is_stream = False
         self.turns: Turns | None = None
-        """Those that it takes one of; None while it waits for its turn, for its client or for events."""
+        """The requests it is counted with; None while it waits for its turn, for its client or for events."""
         self._held = 0
         self._received = 0
         """Bytes of the body that the rates do not count yet."""
         self._sent = 0
 
     def take_turn(self, size: int = 0) -> Awaitable[None] | None:
-        """Return what has to be awaited before the request is worked on; None if it may be at once.
+        """Return an awaitable that ends when the request has its turn; None if it has its turn at once.
 
         A stream, and a request that has its turn, need not wait. *size* is that of the body. While the request waits,
         the sender may lose its rights.
@@ -518,12 +515,12 @@ class RequestUsage:
 
     @property
     def is_large(self) -> bool:
-        """Whether it has a large body, and its turn."""
+        """Whether the request is in work, and counts as one with a large body."""
         return self.turns is self.caller.large
 
     @property
     def is_measured(self) -> bool:
-        """Whether the time that is used for the request counts: several callers are busy."""
+        """Whether the request's working time counts toward its caller's share: several callers are busy."""
         return self._limiter.is_shared(self.caller, self._limiter.monotonic())
 
     def note_work(self, seconds: float) -> None:
@@ -616,7 +613,7 @@ class RequestUsage:
 
 @lru_cache(maxsize=CALLERS_MAX)
 def find_network(address: str) -> str:
-    """Return the address whose limits hold: of IPv6 the network of 64 bits, which belongs to one subscriber.
+    """Return the address that limits count by: for IPv6 the network of 64 bits, which belongs to one subscriber.
 
     >>> find_network("192.0.2.7"), find_network("2001:db8::7"), find_network("::ffff:192.0.2.7"), find_network("")
     ('192.0.2.7', '2001:db8::', '192.0.2.7', '')

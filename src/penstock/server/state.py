@@ -27,10 +27,10 @@ from penstock.hub.log.log import SETTLE_TIMEOUT, make_unsettled_error
 from penstock.hub.log.publish import AppendResult
 from penstock.hub.log.read import UnsettledError
 from penstock.server.authentication.authentication import Authentication
+from penstock.server.coalescing import CachedFigure, CoalescedRead
 from penstock.server.http.streaming import Beats, Disconnect, await_unless_disconnected
 from penstock.server.limits import CURRENT_USAGE, Limiter, RequestUsage
 from penstock.server.metrics import DatabaseFigures, Metrics
-from penstock.server.refreshed import Refreshed, SharedRead
 from penstock.storage.registry import EventTypeMeasurement
 from penstock.wire.query import make_printable
 
@@ -226,18 +226,18 @@ class State:
         """The number of streams of server-sent events."""
         self.beats = Beats()
         """The heartbeats of these streams."""
-        self._outbox = Refreshed(
+        self._outbox = CachedFigure(
             lambda: self._ask(lambda hub: hub.admin.database.count_outbox()), timeout=COUNT_TIMEOUT
         )
-        self.rights = SharedRead(lambda: self.run(self.hub.admin.permissions.refresh), RIGHTS_INTERVAL)
+        self.rights = CoalescedRead(lambda: self.run(self.hub.admin.permissions.refresh), RIGHTS_INTERVAL)
         """Reads rights again, for requests that would be refused by those in memory."""
-        self._measured = Refreshed(
+        self._measured = CachedFigure(
             lambda: self._ask(lambda hub: hub.admin.database.measure()),
             interval=MEASURE_INTERVAL,
             timeout=COUNT_TIMEOUT,
             kept_seconds=MEASUREMENT_KEPT_SECONDS,
         )
-        self._event_types = Refreshed(
+        self._event_types = CachedFigure(
             lambda: self._ask(_measure_event_types),
             interval=MEASURE_INTERVAL,
             timeout=STATISTICS_TIMEOUT,

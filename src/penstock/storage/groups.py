@@ -7,12 +7,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from penstock.core.groups.groups import GroupProgress, PartitionExtent
-from penstock.core.groups.leases import Shared
+from penstock.core.groups.leases import GroupLeases
 from penstock.core.groups.parking import ParkedStream, StreamPlace
 from penstock.storage.statements import SqlRunner
 
 _decode_definition: Final = msgspec.json.Decoder(dict[str, Any]).decode
-_decode_shared: Final = msgspec.json.Decoder(Shared).decode
+_decode_leases: Final = msgspec.json.Decoder(GroupLeases).decode
 _decode_names: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
@@ -267,15 +267,15 @@ class GroupRepository:
         if rows := [(name, source, tranche, _digest(stream)) for source, tranche, stream in sorted(places)]:
             self._run_each(statement, rows)
 
-    def find_shared(self, name: str) -> Shared:
+    def find_shared(self, name: str) -> GroupLeases:
         """Return the members of a group and the tranches that each one owns; empty if there is no such group."""
         rows = self._run("group_shared", name=name).fetchall()
-        return _decode_shared(rows[0][0]) if rows and rows[0][0] is not None else Shared()
+        return _decode_leases(rows[0][0]) if rows and rows[0][0] is not None else GroupLeases()
 
-    def put_shared(self, name: str, shared: Shared) -> None:
+    def put_shared(self, name: str, leases: GroupLeases) -> None:
         """Store the members of a locked group and the tranches that each one owns."""
-        is_kept = shared.members or shared.owners
-        self._run("group_share", name=name, shared=msgspec.json.encode(shared).decode() if is_kept else None)
+        is_kept = leases.members or leases.owners
+        self._run("group_share", name=name, shared=msgspec.json.encode(leases).decode() if is_kept else None)
 
     def list_sharing(self, after: str, limit: int) -> Sequence[str]:
         """Return up to *limit* names of groups whose members share, sorted, after a name."""

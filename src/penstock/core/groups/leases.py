@@ -1,6 +1,7 @@
-"""Leases on the tranches of a consumer group: who of its members is there, and who has what.
+"""Leases on the tranches of a consumer group: its members, and the owner and the successor of each tranche.
 
-They are values: whoever keeps them, a hub or a consumer's own database, changes them in one transaction, by its clock.
+The functions return changed values. A hub or a consumer's own database stores them: each change is one transaction,
+by the clock of that database.
 """
 
 from collections.abc import Collection
@@ -13,87 +14,88 @@ from penstock.core.subscriptions.assignment import PartitionSlot, StreamSession,
 LEASE_SECONDS: Final = 10.0
 
 
-class Shared(msgspec.Struct, frozen=True):
-    """Who is there, and who has what."""
+class GroupLeases(msgspec.Struct, frozen=True):
+    """The members of a consumer group, and the owner and the successor of each tranche."""
 
     members: dict[str, int] = {}
-    """Until when each is taken to be there, in microseconds since 1970."""
+    """When the lease of each member ends, in microseconds since 1970."""
     owners: dict[str, tuple[str | None, str | None]] = {}
-    """Of each tranche: who has it, and who is to have it once that one lets go of it."""
+    """The owner of each tranche, and the successor that gets it when the owner releases it."""
     leaving: frozenset[str] = frozenset()
-    """Those who end: they keep what they have until they let go of it, and get nothing more."""
+    """Members that are leaving: they keep their tranches until they release them, and get no others."""
 
 
-class Held(NamedTuple):
-    """What one of them has."""
+class MemberTranches(NamedTuple):
+    """The tranches of one member of a consumer group."""
 
     tranches: frozenset[str]
-    """To be read."""
+    """Those that the member owns and reads."""
     leaving: frozenset[str]
-    """To be let go of, as soon as what is under way is done: another waits for them."""
+    """Those that the member owns and has to release once its active calls have ended: a successor waits for them."""
     coming: frozenset[str] = frozenset()
-    """To be had as soon as another lets go of them."""
+    """Those that the member gets once their owners release them."""
 
 
 def renew(
-    shared: Shared, me: str, tranches: Collection[str], now: int, lease: int, *, is_leaving: bool = False
-) -> Shared:
-    """Return who has what once *me* has said to be there for *lease* microseconds more, and knows these *tranches*.
+    leases: GroupLeases, member: str, tranches: Collection[str], now: int, lease_us: int, *, is_leaving: bool = False
+) -> GroupLeases:
+    """Extend or begin the lease of *member*, which lists the *tranches* it knows; assign all tranches again.
 
-    One that *is_leaving* keeps what it has until it lets go of it, and is given nothing. What nobody has and this one
-    knows nothing of, such as a file that was removed, is forgotten: whoever knows it says so.
+    The lease ends *lease_us* microseconds after *now*. A member that *is_leaving* keeps its tranches until it releases
+    them, and gets no others. A tranche without an owner is forgotten if *member* does not list it, as one of a file
+    that was removed: a member that still knows it lists it when it renews its own lease.
 
-    >>> first = renew(Shared(), "a", ["0", "1"], 0, 10)
-    >>> sorted(find_held(first, "a").tranches)
+    >>> first = renew(GroupLeases(), "a", ["0", "1"], 0, 10)
+    >>> sorted(find_tranches(first, "a").tranches)
     ['0', '1']
-    >>> sorted(find_held(renew(first, "b", ["0", "1"], 5, 10), "a").leaving)
+    >>> sorted(find_tranches(renew(first, "b", ["0", "1"], 5, 10), "a").leaving)
     ['1']
-    >>> sorted(find_held(renew(first, "b", ["1"], 50, 10), "b").tranches)
+    >>> sorted(find_tranches(renew(first, "b", ["1"], 50, 10), "b").tranches)
     ['1']
     """
-    members = {name: until for name, until in shared.members.items() if until > now} | {me: now + lease}
-    leaving = (shared.leaving & members.keys()) - {me} | ({me} if is_leaving else set())
-    sharing = members.keys() - leaving
-    there = {name for name, (owner, _) in shared.owners.items() if owner in members or name in tranches or is_leaving}
-    known = {**dict.fromkeys(tranches, (None, None)), **{name: shared.owners[name] for name in there}}
+    members = {name: until for name, until in leases.members.items() if until > now} | {member: now + lease_us}
+    leaving = (leases.leaving & members.keys()) - {member} | ({member} if is_leaving else set())
+    staying = members.keys() - leaving
+    kept = {name for name, (owner, _) in leases.owners.items() if owner in members or name in tranches or is_leaving}
+    known = {**dict.fromkeys(tranches, (None, None)), **{name: leases.owners[name] for name in kept}}
     slots = [
-        PartitionSlot((name, 0), owner if owner in members else None, successor if successor in sharing else None)
+        PartitionSlot((name, 0), owner if owner in members else None, successor if successor in staying else None)
         for name, (owner, successor) in sorted(known.items())
     ]
-    found = assign_slots(slots, [StreamSession(name) for name in members if name in sharing], ending=leaving)
-    return Shared(members, {slot.place[0]: (slot.owner, slot.successor) for slot in found}, leaving)
+    assigned = assign_slots(slots, [StreamSession(name) for name in members if name in staying], ending=leaving)
+    return GroupLeases(members, {slot.place[0]: (slot.owner, slot.successor) for slot in assigned}, leaving)
 
 
-def keep(shared: Shared, me: str, now: int, lease: int) -> Shared:
-    """Return who has what once *me* has said to be there still: nothing else changes, and whoever is gone stays so.
+def extend(leases: GroupLeases, member: str, now: int, lease_us: int) -> GroupLeases:
+    """Extend the lease of *member* without assigning tranches; a member that was removed is not added again.
 
-    >>> keep(renew(Shared(), "a", ["0"], 0, 10), "a", 50, 10).members
+    >>> extend(renew(GroupLeases(), "a", ["0"], 0, 10), "a", 50, 10).members
     {'a': 60}
     """
-    if me not in shared.members:
-        return shared
-    return Shared(shared.members | {me: now + lease}, shared.owners, shared.leaving)
+    if member not in leases.members:
+        return leases
+    return GroupLeases(leases.members | {member: now + lease_us}, leases.owners, leases.leaving)
 
 
-def release(shared: Shared, me: str, tranches: Collection[str]) -> Shared:
-    """Return who has what once *me* has let go of *tranches*."""
+def release(leases: GroupLeases, member: str, tranches: Collection[str]) -> GroupLeases:
+    """Give the *tranches* that *member* owns to their successors."""
     owners = {
-        name: (successor, None) if owner == me and name in tranches else (owner, successor)
-        for name, (owner, successor) in shared.owners.items()
+        name: (successor, None) if owner == member and name in tranches else (owner, successor)
+        for name, (owner, successor) in leases.owners.items()
     }
-    return Shared(shared.members, owners, shared.leaving)
+    return GroupLeases(leases.members, owners, leases.leaving)
 
 
-def leave(shared: Shared, me: str) -> Shared:
-    """Return who has what once *me* is gone."""
-    gone = release(shared, me, shared.owners)
-    members = {name: until for name, until in gone.members.items() if name != me}
-    return Shared(members, gone.owners, gone.leaving - {me})
+def leave(leases: GroupLeases, member: str) -> GroupLeases:
+    """Release all tranches of *member*, and remove it from the group."""
+    released = release(leases, member, leases.owners)
+    members = {name: until for name, until in released.members.items() if name != member}
+    return GroupLeases(members, released.owners, released.leaving - {member})
 
 
-def find_held(shared: Shared, me: str) -> Held:
-    """Return what *me* has."""
-    mine = {name: successor for name, (owner, successor) in shared.owners.items() if owner == me}
-    leaving = frozenset(name for name, successor in mine.items() if successor is not None)
-    coming = frozenset(name for name, (_, successor) in shared.owners.items() if successor == me)
-    return Held(frozenset(mine) - leaving, leaving, coming)
+def find_tranches(leases: GroupLeases, member: str) -> MemberTranches:
+    """Return the tranches that *member* owns, and those it gets once their owners release them."""
+    owned = {name: successor for name, (owner, successor) in leases.owners.items() if owner == member}
+    leaving = frozenset(name for name, successor in owned.items() if successor is not None)
+    coming = frozenset(name for name, (_, successor) in leases.owners.items() if successor == member)
+    return MemberTranches(frozenset(owned) - leaving, leaving, coming)

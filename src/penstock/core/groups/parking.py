@@ -1,11 +1,11 @@
-"""Parked streams of consumer groups: from where they wait on once a position is moved."""
+"""Parked streams of consumer groups, and their first waiting event after a position was moved."""
 
 import re
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 Request: TypeAlias = Literal["retry", "skip"]
-"""What somebody wants of a parked stream: that it is tried again, or that what waits of it is passed over."""
+"""A request for a parked stream: handle its events again (`retry`), or drop those that wait (`skip`)."""
 PARKED_MAX: Final = 10_000
 """The most streams that a group can park at the hub."""
 STREAM_CHARS_MAX: Final = 2_000
@@ -23,7 +23,7 @@ class StreamPlace(NamedTuple):
 
 
 class ParkedStream(NamedTuple):
-    """A stream that a group's processor has parked in a tranche: an event could not be handled, others wait with it."""
+    """A stream that a processor has parked in a tranche: one event failed, and later ones wait behind it."""
 
     source: str
     tranche: int
@@ -31,7 +31,7 @@ class ParkedStream(NamedTuple):
     first: int
     """Index of the first event that waits."""
     next: int
-    """Index behind the last event that has come so far."""
+    """Index after the last event that was read."""
     events: int
     attempts: int
     tag: str
@@ -46,21 +46,21 @@ class ParkedStream(NamedTuple):
 
 
 class ParkedChanges(NamedTuple):
-    """Changes of what a processor has parked. A stream that is both unparked and parked is parked anew."""
+    """Changes of a processor's parked streams. A stream that is both unparked and parked is parked again."""
 
     parked: Sequence[ParkedStream] = ()
-    """Streams as they are parked now."""
+    """Streams to store, in their new state."""
     unparked: Sequence[StreamPlace] = ()
-    """Streams that are parked no longer."""
+    """Streams to remove."""
     tried: Sequence[StreamPlace] = ()
-    """Streams that were tried again in vain: nothing is wanted of them any longer."""
+    """Streams that failed again: their requests are fulfilled."""
 
     def __bool__(self) -> bool:
         return any(map(bool, self))
 
     @property
     def sources(self) -> set[str]:
-        """The event types in which something changes."""
+        """The event types of the changed streams."""
         return {each.source for changes in self for each in changes}
 
 
@@ -68,7 +68,7 @@ NOT_PARKED: Final = ParkedChanges()
 
 
 def is_before(position: int | str, other: int | str) -> bool:
-    """Return whether a position lies before another of its tranche: by the numbers that it is made of.
+    """Return whether a position lies before another of its tranche, by comparing the numbers in both.
 
     >>> is_before("1:9", "1:10"), is_before(3, 3), is_before("2:0", "1:10")
     (True, False, False)
@@ -77,10 +77,10 @@ def is_before(position: int | str, other: int | str) -> bool:
 
 
 def find_waiting(index: int, since: int | str, position: int | str) -> tuple[int, int | str]:
-    """Return from which index on a parked stream waits, and from where that is read, once its tranche is at *position*.
+    """Return the first waiting index of a parked stream, and the position to read it from, after a move to *position*.
 
-    Before, it waited from *index* on, which is read from *since*. Its events behind *position* come again, as those of
-    all other streams do; its events before that wait on.
+    Before the move, the stream waited from *index* on, to be read from *since*. Its events after *position* are read
+    again, as those of all other streams are; its events before it still wait.
 
     >>> find_waiting(7, "1:3", "1:2"), find_waiting(7, "1:3", "1:5"), find_waiting(7, "1:3", "1:8")
     ((0, '1:2'), (5, '1:3'), (7, '1:3'))

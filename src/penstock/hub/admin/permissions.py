@@ -182,10 +182,10 @@ class Permissions:
             allowed.asked.add(asked)
 
     def knows(self, resource: Resource) -> bool:
-        """Return whether the rights to *resource* are known, so that `check` decides by them.
+        """Return whether the rights to *resource* are in memory, so that `check` decides by them.
 
-        Those to one that was created a moment ago are not, nor are those to one that there is not: `check` allows
-        everything with these.
+        The rights to a resource that does not exist, or that was created a moment ago, are not in memory: `check`
+        allows everything with such a resource.
         """
         if self._policy is None:
             return True

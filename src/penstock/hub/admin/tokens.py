@@ -51,7 +51,7 @@ class KnownToken:
         self.replace(stored)
 
     def replace(self, stored: StoredToken) -> None:
-        """Be what was read from the database."""
+        """Take the state of the token from the row *stored*."""
         self.stored = stored
         self.expires_at: float = math.inf if stored.expires_at is None else stored.expires_at
 
@@ -146,7 +146,7 @@ class Tokens:
         return sum(each.caller == caller and each.is_valid(now) for each in self.list())
 
     def replace_known(self, tokens: Sequence[StoredToken]) -> None:
-        """Find *tokens* from here on, and no others."""
+        """Replace all known tokens by *tokens*."""
         before, known = self._known, dict[bytes, KnownToken]()
         for each in tokens:
             found = known[each.digest] = before.get(each.digest) or KnownToken(each)

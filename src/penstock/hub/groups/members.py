@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from penstock.core.access import Claim, Sender
 from penstock.core.groups.groups import PROCESSOR, decode_tranche
-from penstock.core.groups.leases import Held, Shared, find_held, leave, release, renew
+from penstock.core.groups.leases import GroupLeases, MemberTranches, find_tranches, leave, release, renew
 from penstock.errors import (
     BadParameter,
     DatabaseUnavailable,
@@ -27,12 +27,12 @@ from penstock.storage.store import Store, Tx
 MEMBERS_MAX: Final = 200
 """The most members that a group has at a time."""
 TRANCHES_MAX: Final = 5_000
-"""The most partitions that they share."""
+"""The most partitions that the members of a group share."""
 SWEPT_AT_ONCE: Final = 100
 
 
 class Member(NamedTuple):
-    """A member of a group, and the partitions that it has."""
+    """A member of a group, and the partitions that it owns."""
 
     name: str
     tranches: Collection[str]
@@ -57,11 +57,11 @@ class Members:
         *,
         is_leaving: bool = False,
         by: Claim | None = None,
-    ) -> Held:
-        """Extend the lease of a member that knows these *tranches*; return what it has.
+    ) -> MemberTranches:
+        """Extend the lease of a member that knows these *tranches*; return the tranches it has now.
 
-        One that *is_leaving* keeps what it has until it releases it, and gets nothing more. The first member creates
-        the group, which belongs to the caller *by* from here on.
+        A member that *is_leaving* keeps its tranches until it releases them, and gets no others. The first member
+        creates the group, which belongs to the caller *by* from here on.
 
         Raises:
             GroupNotFound: there is no such group, and no partition is named.
@@ -71,11 +71,11 @@ class Members:
             LimitReached: the group would have more than `MEMBERS_MAX` members.
             DatabaseUnavailable: the lease may have been extended; to extend it again does no harm.
         """
-        lease = round(lease_seconds * 1_000_000)
+        lease_us = round(lease_seconds * 1_000_000)
 
-        def change(tx: Tx, shared: Shared) -> Shared:
+        def change(tx: Tx, leases: GroupLeases) -> GroupLeases:
             _check_partitions(tx, tranches)
-            after = renew(shared, member, tranches, tx.now(), lease, is_leaving=is_leaving)
+            after = renew(leases, member, tranches, tx.now(), lease_us, is_leaving=is_leaving)
             if len(after.members) > MEMBERS_MAX:
                 raise LimitReached.of("too-many-members", group=group, limit=MEMBERS_MAX)
             if len(after.owners) > TRANCHES_MAX:
@@ -83,18 +83,20 @@ class Members:
                 raise BadParameter(parameter="tranches", value=len(after.owners), allowed=allowed)
             return after
 
-        return find_held(self._change(group, change, by, creates=bool(tranches)), member)
+        return find_tranches(self._change(group, change, by, creates=bool(tranches)), member)
 
-    def release(self, group: str, member: str, tranches: Collection[str], by: Claim | None = None) -> Held:
-        """Let others have *tranches* of a member, which has committed what it has done of them; return what it has.
+    def release(self, group: str, member: str, tranches: Collection[str], by: Claim | None = None) -> MemberTranches:
+        """Release *tranches* of a member, which has committed its progress in them; return the tranches it has now.
 
         Raises:
             GroupNotFound, AccessDenied, GroupKindDiffers, DatabaseUnavailable: see `renew`.
         """
-        return find_held(self._change(group, lambda _, shared: release(shared, member, tranches), by), member)
+        return find_tranches(self._change(group, lambda _, leases: release(leases, member, tranches), by), member)
 
     def remove(self, group: str, member: str, by: Claim | None = None, sender: Sender | None = None) -> None:
-        """Let others have all that a member has, and forget it. The audit log has it if the *sender* does not own it.
+        """Release all tranches of a member, and remove it.
+
+        The audit log records this if the *sender* does not own the group.
 
         Raises:
             GroupNotFound, GroupKindDiffers, DatabaseUnavailable: see `renew`.
@@ -105,23 +107,23 @@ class Members:
             if owned is None:
                 raise GroupNotFound(group=group)
             check_control(group, owned, by)
-            shared = tx.groups.find_shared(group)
-            tx.groups.put_shared(group, leave(shared, member))
-            if sender is not None and sender.owner != owned.owner and member in shared.members:
+            leases = tx.groups.find_shared(group)
+            tx.groups.put_shared(group, leave(leases, member))
+            if sender is not None and sender.owner != owned.owner and member in leases.members:
                 change = AuditedChange("group", group, {"member": member}, {"member": None})
                 record_change(tx, change, sender, self._clock())
 
     def list(self, group: str) -> Sequence[Member]:
         """Return the members of a group whose leases have not ended, sorted by name."""
         with self._store.read() as tx:
-            shared, now = tx.groups.find_shared(group), tx.now()
+            leases, now = tx.groups.find_shared(group), tx.now()
         has: dict[str, list[str]] = {}
-        for tranche, (owner, _) in sorted(shared.owners.items()):
+        for tranche, (owner, _) in sorted(leases.owners.items()):
             if owner is not None:
                 has.setdefault(owner, []).append(tranche)
         return [
-            Member(name, has.get(name, []), until, name in shared.leaving)
-            for name, until in sorted(shared.members.items())
+            Member(name, has.get(name, []), until, name in leases.leaving)
+            for name, until in sorted(leases.members.items())
             if until > now
         ]
 
@@ -137,7 +139,7 @@ class Members:
                 began = time.monotonic()
                 with self._store.write() as tx:
                     if tx.groups.lock(name) is not None and _is_over(tx.groups.find_shared(name), tx.now()):
-                        tx.groups.put_shared(name, Shared())
+                        tx.groups.put_shared(name, GroupLeases())
                 if pause(time.monotonic() - began):
                     return
             if len(names) < SWEPT_AT_ONCE:
@@ -145,8 +147,8 @@ class Members:
             after = names[-1]
 
     def _change(
-        self, group: str, change: Callable[[Tx, Shared], Shared], by: Claim | None, *, creates: bool = False
-    ) -> Shared:
+        self, group: str, change: Callable[[Tx, GroupLeases], GroupLeases], by: Claim | None, *, creates: bool = False
+    ) -> GroupLeases:
         try:
             with self._store.write() as tx:
                 kind = PROCESSOR if creates else None
@@ -157,11 +159,11 @@ class Members:
                 if owned.kind != PROCESSOR:
                     reason = "only processors share partitions by leases"
                     raise GroupKindDiffers(group=group, kind=owned.kind, reason=reason)
-                shared = change(tx, tx.groups.find_shared(group))
-                tx.groups.put_shared(group, shared)
+                leases = change(tx, tx.groups.find_shared(group))
+                tx.groups.put_shared(group, leases)
         except OutcomeUnknown as error:
             raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
-        return shared
+        return leases
 
 
 def _check_partitions(tx: Tx, tranches: Collection[str]) -> None:
@@ -176,5 +178,5 @@ def _check_partitions(tx: Tx, tranches: Collection[str]) -> None:
             raise BadParameter(parameter="tranches", value=tranche, allowed=allowed)
 
 
-def _is_over(shared: Shared, now: int) -> bool:
-    return all(until <= now for until in shared.members.values())
+def _is_over(leases: GroupLeases, now: int) -> bool:
+    return all(until <= now for until in leases.members.values())

@@ -11,7 +11,16 @@ from penstock.client.credentials import make_auth
 from penstock.client.groups import ConsumerGroups
 from penstock.client.http import adapter
 from penstock.core.group_names import PATH_NAME_ALLOWED, is_path_name
-from penstock.core.groups.leases import LEASE_SECONDS, Held, Shared, find_held, keep, leave, release, renew
+from penstock.core.groups.leases import (
+    LEASE_SECONDS,
+    GroupLeases,
+    MemberTranches,
+    extend,
+    find_tranches,
+    leave,
+    release,
+    renew,
+)
 from penstock.errors import BadParameter, GroupNotFound
 from penstock.processing.checkpoints.database import LEASES, TABLE, LazyTables
 from penstock.processing.database import Connect, Plan, Step, connector
@@ -33,15 +42,15 @@ class Leases(Protocol):
         """Seconds for which a processor keeps its tranches without renewing them."""
         ...
 
-    def renew(self, tranches: Collection[str]) -> Held:
+    def renew(self, tranches: Collection[str]) -> MemberTranches:
         """Renew the leases, and ask for a share of *tranches*; return the assigned ones."""
         ...
 
-    def hold(self) -> Held:
+    def hold(self) -> MemberTranches:
         """Renew the leases without asking for new ones; return the present ones."""
         ...
 
-    def release(self, tranches: Collection[str]) -> Held:
+    def release(self, tranches: Collection[str]) -> MemberTranches:
         """Release *tranches*; return the remaining leases."""
         ...
 
@@ -83,26 +92,26 @@ class DatabaseLeases:
         self.name = processor
         self._tables = LazyTables(connector(database), table, LEASES, "leases")
 
-    def renew(self, tranches: Collection[str]) -> Held:
+    def renew(self, tranches: Collection[str]) -> MemberTranches:
         """Renew the lease, and ask for a share of *tranches*; return the assigned ones."""
         lease = round(self.lease_seconds * 1_000_000)
         return self._change(lambda shared, now: renew(shared, self.owner, tranches, now, lease))
 
-    def hold(self) -> Held:
+    def hold(self) -> MemberTranches:
         """Renew the lease without asking for tranches, until all are released; return the present ones."""
         lease = round(self.lease_seconds * 1_000_000)
         return self._change(lambda shared, now: renew(shared, self.owner, (), now, lease, is_leaving=True))
 
-    def keep_in(self, connection: Any) -> Held:
+    def keep_in(self, connection: Any) -> MemberTranches:
         """Renew the lease in the transaction that is open on *connection*; return the tranches that may be used.
 
         With SQLite, no other processor can take these tranches during the transaction, even if the lease is over.
         """
         lease = round(self.lease_seconds * 1_000_000)
-        plan = self._plan(lambda shared, now: keep(shared, self.owner, now, lease))
-        return find_held(self._tables.on(connection).carry_out(plan), self.owner)
+        plan = self._plan(lambda shared, now: extend(shared, self.owner, now, lease))
+        return find_tranches(self._tables.on(connection).carry_out(plan), self.owner)
 
-    def release(self, tranches: Collection[str]) -> Held:
+    def release(self, tranches: Collection[str]) -> MemberTranches:
         """Release tranches, which must have no active calls or uncommitted progress; return the remaining ones."""
         return self._change(lambda shared, _: release(shared, self.owner, tranches))
 
@@ -110,19 +119,19 @@ class DatabaseLeases:
         """Release all tranches, and leave the group of processors."""
         self._change(lambda shared, _: leave(shared, self.owner))
 
-    def _change(self, change: Callable[[Shared, int], Shared]) -> Held:
-        return find_held(self._tables.carry_out(self._plan(change)), self.owner)
+    def _change(self, change: Callable[[GroupLeases, int], GroupLeases]) -> MemberTranches:
+        return find_tranches(self._tables.carry_out(self._plan(change)), self.owner)
 
-    def _plan(self, change: Callable[[Shared, int], Shared]) -> Plan[Shared]:
+    def _plan(self, change: Callable[[GroupLeases, int], GroupLeases]) -> Plan[GroupLeases]:
         name = {"processor": self.name}
         yield Step("lease_begin", name)
         [(text, now)] = yield Step("lease_find", name, finds=True)
-        found = change(msgspec.json.decode(text, type=Shared), now)
+        found = change(msgspec.json.decode(text, type=GroupLeases), now)
         yield Step("lease_store", {**name, "shared": msgspec.json.encode(found).decode()})
         return found
 
 
-NO_LEASES: Final = Held(frozenset(), frozenset())
+NO_LEASES: Final = MemberTranches(frozenset(), frozenset())
 
 
 class HubLeases:
@@ -159,15 +168,15 @@ class HubLeases:
         """The unique name of this processor among the others."""
         self.name = group
 
-    def renew(self, tranches: Collection[str]) -> Held:
+    def renew(self, tranches: Collection[str]) -> MemberTranches:
         """Renew the lease, and ask for a share of the partitions *tranches*; return the assigned ones."""
         return self._renew(tranches, leaving=False)
 
-    def hold(self) -> Held:
+    def hold(self) -> MemberTranches:
         """Renew the lease without asking for partitions, until all are released; return the present ones."""
         return self._renew((), leaving=True)
 
-    def release(self, tranches: Collection[str]) -> Held:
+    def release(self, tranches: Collection[str]) -> MemberTranches:
         """Release partitions, which must have no active calls or uncommitted progress; return the remaining ones."""
         return self._call(lambda groups: groups.release(self.name, self.owner, sorted(tranches)))
 
@@ -180,19 +189,19 @@ class HubLeases:
             except GroupNotFound:
                 return  # The group was deleted: there is nothing to release.
 
-    def _renew(self, tranches: Collection[str], *, leaving: bool) -> Held:
+    def _renew(self, tranches: Collection[str], *, leaving: bool) -> MemberTranches:
         return self._call(
             lambda groups: groups.renew(self.name, self.owner, sorted(tranches), self.lease_seconds, leaving=leaving)
         )
 
-    def _call(self, ask: Callable[[ConsumerGroups], Exchange[HeldTranches]]) -> Held:
+    def _call(self, ask: Callable[[ConsumerGroups], Exchange[HeldTranches]]) -> MemberTranches:
         with self._client() as client:
             protocol, transport = client.parts()
             try:
                 found = transport.carry_out(ask(protocol.consumer_groups))
             except GroupNotFound:
                 return NO_LEASES
-        return Held(*map(frozenset, (found.tranches, found.leaving, found.coming)))
+        return MemberTranches(*map(frozenset, (found.tranches, found.leaving, found.coming)))
 
     def _client(self) -> Client:
         # One for each call: calls are seconds apart, and users have nothing to close.

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-from penstock.core.groups.leases import Held
+from penstock.core.groups.leases import MemberTranches
 from penstock.errors import BadParameter, DatabaseUnsuitable, PenstockError
 from penstock.processing.checkpoints.checkpoint import Checkpoints, MemoryCheckpoints
 from penstock.processing.checkpoints.hub import SubscriptionCheckpoints
@@ -121,7 +121,7 @@ class Leaseholder:
         """True if calls have to wait, since they would block a renewal or release in progress."""
         return self._is_timeless and self._thread.is_busy
 
-    def apply(self, held: Held, tranches: Collection[str]) -> bool:
+    def apply(self, held: MemberTranches, tranches: Collection[str]) -> bool:
         """Apply the leases *held*; return whether they include *tranches*. Tranches without a lease are given up."""
         self._apply(held)
         if held.tranches | held.leaving >= set(tranches):
@@ -152,15 +152,15 @@ class Leaseholder:
     def _list_finished(self) -> frozenset[str]:
         return self._progress.forget_finished() | self._progress.filter_unopened(self._leaving)
 
-    def _renew(self, began: float) -> tuple[Held, float]:
+    def _renew(self, began: float) -> tuple[MemberTranches, float]:
         leases = self._leases
         return leases.hold() if self._is_over else leases.renew(self._progress.list_source_tranches()), began
 
-    def _apply_renewal(self, renewal: tuple[Held, float]) -> None:
+    def _apply_renewal(self, renewal: tuple[MemberTranches, float]) -> None:
         held, self._renewed_at = renewal
         self._apply(held)
 
-    def _apply(self, held: Held) -> None:
+    def _apply(self, held: MemberTranches) -> None:
         self._failures = 0
         mine = frozenset[str]() if self._is_over else held.tranches
         self._leaving = held.leaving | (held.tranches - mine)

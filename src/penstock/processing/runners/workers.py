@@ -19,7 +19,7 @@ from math import inf
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeAlias
 
-from penstock.core.groups.leases import Held
+from penstock.core.groups.leases import MemberTranches
 from penstock.errors import (
     BadOutcome,
     CheckpointMoved,
@@ -305,7 +305,7 @@ class EngineAccess:
         self._progress = progress
         self._clock = clock
 
-    def apply_leases(self, calls: Sequence[Call], held: Held) -> None:
+    def apply_leases(self, calls: Sequence[Call], held: MemberTranches) -> None:
         """Apply the processor's leases.
 
         Raises:

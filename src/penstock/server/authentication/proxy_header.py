@@ -25,8 +25,8 @@ class ProxyHeaderMethod:
         proxies: addresses and networks of the proxies. They have to replace the header of clients.
 
     Raises:
-        ValueError: no proxy is named, one is no address and no network, or *header* is no name of a header, or
-            Authorization, by which clients could name themselves.
+        ValueError: *proxies* is empty, or has a member that is neither an address nor a network; or *header* is not
+            the name of a header, or is Authorization, which clients set themselves.
     """
 
     name = "proxy"

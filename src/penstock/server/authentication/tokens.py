@@ -11,8 +11,8 @@ from penstock.errors import Unauthenticated
 from penstock.hub.admin.tokens import PREFIX, TOKEN_CHARS, KnownToken, Tokens
 from penstock.hub.hub import Hub
 from penstock.server.authentication.authentication import CALLER, bearer_of
+from penstock.server.coalescing import CoalescedRead
 from penstock.server.http.requests import CREDENTIAL
-from penstock.server.refreshed import SharedRead
 
 LOOK_INTERVAL: Final = 0.05
 """Seconds between two looks into the database for tokens that are not known, however many come."""
@@ -28,14 +28,14 @@ class TokenMethod:
 
     def __init__(self) -> None:
         self._tokens: Tokens
-        self._look: SharedRead
+        self._look: CoalescedRead
         self._recent: dict[bytes | None, KnownToken] = {}
         """By the header: those that were found."""
 
     def start(self, hub: Hub) -> None:
         """Use the tokens of *hub*."""
         self._tokens = hub.admin.tokens
-        self._look = SharedRead(lambda: asyncio.to_thread(hub.admin.permissions.refresh), LOOK_INTERVAL)
+        self._look = CoalescedRead(lambda: asyncio.to_thread(hub.admin.permissions.refresh), LOOK_INTERVAL)
 
     def identify(self, scope: Scope) -> Caller | Coroutine[None, None, Caller] | None:
         """Return the caller of the token in *scope*, which may have been created a moment ago; None if it has none.

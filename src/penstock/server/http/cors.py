@@ -29,10 +29,10 @@ _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\
 
 
 def check_origin(text: str) -> str:
-    """Return an origin as browsers write it.
+    """Return the origin *text* in the form of the header `Origin`: lower case, without a default port.
 
     Raises:
-        ValueError: it is none, or stands for several.
+        ValueError: *text* is no origin, or a pattern for several origins.
 
     >>> check_origin("https://App.example/")
     'https://app.example'

@@ -225,7 +225,7 @@ class Replica:
     # Reading
 
     def is_behind(self, partition_id: int, stop: int) -> bool:
-        """Return whether it is known to lack the end of a range."""
+        """Return whether the replica lacked events before *stop* when it was asked a moment ago."""
         end, until = self._ends.get(partition_id, (0, 0.0))
         return stop > end and time.monotonic() < until
 

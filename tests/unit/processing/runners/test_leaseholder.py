@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.groups.leases import Held
+from penstock.core.groups.leases import MemberTranches
 from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases
@@ -28,7 +28,7 @@ class Away(DatabaseLeases):
         self.times = times
         self.asked: list[float] = []
 
-    def renew(self, tranches: Collection[str]) -> Held:
+    def renew(self, tranches: Collection[str]) -> MemberTranches:
         self.asked.append(time.monotonic())
         if len(self.asked) <= self.times:
             raise DatabaseUnavailable(reason="it is away")

@@ -1,4 +1,4 @@
-"""Figures that are expensive to compute, and reads that are shared, for requests that come often and together."""
+"""Reads that many requests share: a cached figure that is expensive to compute, and a read that waiters coalesce."""
 
 import asyncio
 import time
@@ -7,18 +7,18 @@ from typing import Final, Generic, TypeVar
 
 Figure = TypeVar("Figure")
 SHARE: Final = 20
-"""A figure is computed at most for one part in so many of the time."""
+"""Computing a figure takes at most 1/`SHARE` of the time."""
 
 
-class Refreshed(Generic[Figure]):
-    """Computes a figure for one request at a time, and answers others with it for a while.
+class CachedFigure(Generic[Figure]):
+    """Computes a figure for one request at a time, and keeps it for some seconds to answer others.
 
     Args:
-        compute: Computes it in a worker thread, and returns None if that is impossible.
-        interval: For so many seconds the figure is not computed again. A figure that takes long to compute is kept
-            for longer: see `SHARE`.
-        timeout: A request waits no longer for the figure.
-        kept_seconds: A request that has waited in vain gets the figure before, if that is no older.
+        compute: Computes the figure in a worker thread, and returns None if that is impossible.
+        interval: Seconds in which the figure is not computed again. A figure that takes long to compute is kept for
+            longer: see `SHARE`.
+        timeout: Seconds that a request waits for the figure at most.
+        kept_seconds: A request whose wait has timed out gets the figure before, if that is no older.
     """
 
     def __init__(
@@ -34,8 +34,8 @@ class Refreshed(Generic[Figure]):
         self._timeout = timeout
         self._kept_seconds = kept_seconds
         self._computing: asyncio.Future[Figure | None] | None = None
-        self._found: Figure | None = None
-        self._found_at = self._due_at = float("-inf")
+        self._figure: Figure | None = None
+        self._computed_at = self._due_at = float("-inf")
 
     async def get(self) -> Figure | None:
         """Return the figure; None if it cannot be computed now."""
@@ -45,43 +45,44 @@ class Refreshed(Generic[Figure]):
         if computing is None and time.monotonic() >= self._due_at:
             computing = self._computing = asyncio.ensure_future(self._refresh())
         if computing is None:
-            return self._found
+            return self._figure
         await asyncio.wait({computing}, timeout=self._timeout)
-        is_usable = computing.done() or time.monotonic() - self._found_at < self._kept_seconds
-        return self._found if is_usable else None
+        is_usable = computing.done() or time.monotonic() - self._computed_at < self._kept_seconds
+        return self._figure if is_usable else None
 
     async def _refresh(self) -> Figure | None:
         began = time.monotonic()
-        found: Figure | None = None
+        figure: Figure | None = None
         try:
-            found = await self._compute()
+            figure = await self._compute()
         finally:
             now = time.monotonic()
-            self._computing, self._found, self._found_at = None, found, now
-            self._due_at = began + max(self._interval, SHARE * (now - began)) if found is not None else now
-        return found
+            self._computing, self._figure, self._computed_at = None, figure, now
+            self._due_at = began + max(self._interval, SHARE * (now - began)) if figure is not None else now
+        return figure
 
 
-class SharedRead:
-    """Reads something for all who need it as it is now, once for all who wait, and not too often.
+class CoalescedRead:
+    """Calls *read* once for all tasks that wait for it.
 
-    Reads follow each other; *interval* is the least number of seconds from the beginning of one to that of the next.
+    A task that begins to wait during a read gets the next one, which is current. Reads follow each other; *interval*
+    is the least number of seconds from the beginning of one to that of the next.
     """
 
     def __init__(self, read: Callable[[], Awaitable[object]], interval: float) -> None:
         self._read = read
         self._interval = interval
         self._next: asyncio.Future[None] | None = None
-        """The read that has not begun: whoever comes now waits for it."""
+        """The read that has not begun: tasks that begin to wait now wait for it."""
         self._last: asyncio.Future[None] | None = None
         self._began_at = float("-inf")
 
     async def wait(self) -> None:
-        """Wait for a read that begins after this call; raise what it raises."""
+        """Wait for a read that begins after this call; raise its errors."""
         awaited = self._next
         if awaited is None or awaited.done() or awaited.get_loop() is not asyncio.get_running_loop():
             awaited = self._next = self._last = asyncio.ensure_future(self._read_after(self._last))
-            awaited.add_done_callback(lambda each: each.cancelled() or each.exception())  # All who wait may be gone.
+            awaited.add_done_callback(lambda each: each.cancelled() or each.exception())  # All waiters may be gone.
         await asyncio.shield(awaited)
 
     async def _read_after(self, before: asyncio.Future[None] | None) -> None:

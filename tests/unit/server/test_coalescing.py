@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.server import refreshed
-from penstock.server.refreshed import Refreshed, SharedRead
+from penstock.server import coalescing
+from penstock.server.coalescing import CachedFigure, CoalescedRead
 
 pytestmark = pytest.mark.anyio
 
@@ -27,12 +27,12 @@ class Computed:
 
 async def test_requests_that_come_together_share_one_computation() -> None:
     computed = Computed()
-    figure = Refreshed(computed, timeout=60)
+    figure = CachedFigure(computed, timeout=60)
     assert await asyncio.gather(*(figure.get() for _ in range(9))) == [1] * 9
 
 
 async def test_figure_is_kept_for_its_interval() -> None:
-    kept, fresh = Refreshed(Computed(), interval=600, timeout=60), Refreshed(Computed(), timeout=60)
+    kept, fresh = CachedFigure(Computed(), interval=600, timeout=60), CachedFigure(Computed(), timeout=60)
     assert [await kept.get() for _ in range(3)] == [1, 1, 1]
     before = await fresh.get()
     while await fresh.get() == before:
@@ -41,7 +41,7 @@ async def test_figure_is_kept_for_its_interval() -> None:
 
 async def test_request_that_waits_too_long_gets_the_figure_before_and_starts_no_other_computation() -> None:
     computed = Computed()
-    figure = Refreshed(computed, timeout=0.01, kept_seconds=600)
+    figure = CachedFigure(computed, timeout=0.01, kept_seconds=600)
     computed.may_end.clear()
     assert [await figure.get() for _ in range(3)] == [None, None, None]
     assert computed.times == 1
@@ -60,14 +60,14 @@ async def test_figure_that_takes_long_is_computed_for_a_small_share_of_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now, times = 0.0, 0
-    monkeypatch.setattr(refreshed, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(coalescing, "time", SimpleNamespace(monotonic=lambda: now))
 
     async def compute() -> int:
         nonlocal now, times
         now, times = now + 3, times + 1
         return times
 
-    figure = Refreshed(compute, interval=5, timeout=60)
+    figure = CachedFigure(compute, interval=5, timeout=60)
     found = []
     for _ in range(120):
         found.append(await figure.get())
@@ -81,7 +81,7 @@ async def test_figure_that_cannot_be_computed_is_tried_again_at_once_and_the_old
     async def compute() -> int | None:
         return answers.pop(0)
 
-    figure = Refreshed(compute, timeout=60, kept_seconds=600)
+    figure = CachedFigure(compute, timeout=60, kept_seconds=600)
     found = []
     while answers:
         found.append(await figure.get())
@@ -90,7 +90,7 @@ async def test_figure_that_cannot_be_computed_is_tried_again_at_once_and_the_old
 
 async def test_late_figure_is_missing_unless_the_one_before_may_be_shown() -> None:
     computed = Computed()
-    figure = Refreshed(computed, timeout=0.01)
+    figure = CachedFigure(computed, timeout=0.01)
     assert await figure.get() == 1
     computed.may_end.clear()
     while computed.times == 1:
@@ -101,7 +101,7 @@ async def test_late_figure_is_missing_unless_the_one_before_may_be_shown() -> No
 
 async def test_requests_that_come_together_share_one_read() -> None:
     computed = Computed()
-    shared = SharedRead(computed, 0.0)
+    shared = CoalescedRead(computed, 0.0)
     await asyncio.gather(*(shared.wait() for _ in range(9)))
     assert computed.times == 1
 
@@ -109,7 +109,7 @@ async def test_requests_that_come_together_share_one_read() -> None:
 async def test_requests_that_come_during_a_read_share_a_later_one() -> None:
     computed = Computed()
     computed.may_end.clear()
-    shared = SharedRead(computed, 0.0)
+    shared = CoalescedRead(computed, 0.0)
     first = asyncio.ensure_future(shared.wait())
     for _ in range(100):
         await asyncio.sleep(0)
@@ -131,9 +131,9 @@ async def test_no_read_begins_within_the_interval_of_the_read_before(monkeypatch
         slept.append(seconds)
 
     own = SimpleNamespace(**vars(asyncio) | {"sleep": sleep})
-    monkeypatch.setattr(refreshed, "asyncio", own)
-    monkeypatch.setattr(refreshed, "time", SimpleNamespace(monotonic=lambda: 7.0))
-    shared = SharedRead(Computed(), 5.0)
+    monkeypatch.setattr(coalescing, "asyncio", own)
+    monkeypatch.setattr(coalescing, "time", SimpleNamespace(monotonic=lambda: 7.0))
+    shared = CoalescedRead(Computed(), 5.0)
     await shared.wait()
     await shared.wait()
     assert slept == [0.0, 5.0]
@@ -146,7 +146,7 @@ async def test_failure_of_a_read_is_that_of_all_who_wait_for_it_and_of_no_others
         if failures:
             raise failures.pop()
 
-    shared = SharedRead(read, 0.0)
+    shared = CoalescedRead(read, 0.0)
     found = await asyncio.gather(shared.wait(), shared.wait(), return_exceptions=True)
     assert [type(each) for each in found] == [OSError, OSError]
     await shared.wait()
@@ -154,7 +154,7 @@ async def test_failure_of_a_read_is_that_of_all_who_wait_for_it_and_of_no_others
 
 async def test_read_goes_on_for_others_if_who_asked_first_has_left() -> None:
     computed = Computed()
-    shared = SharedRead(computed, 0.0)
+    shared = CoalescedRead(computed, 0.0)
     first, second = (asyncio.ensure_future(shared.wait()) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()
