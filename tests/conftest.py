@@ -23,9 +23,7 @@ from tests.certificates import share_certificates
 from tests.databases import Databases, EmptyDatabases
 from tests.exhaustive import PROFILE, is_exhaustive, mark_combinations, uses_both_databases
 from tests.forks import FORKS
-from tests.jars import JarsMissing
 from tests.java import spark_options
-from tests.kafka import KafkaBroker, kafka_broker
 from tests.order import folder_of, put_slowest_first
 from tests.s3 import create_bucket, s3_server
 from tests.temporary import use_memory
@@ -179,22 +177,6 @@ def pgbouncer_url(pgbouncer: PgBouncer, postgres_url: str) -> str:
     if not pgbouncer.running:  # The test before may have failed between `kill` and `start`.
         pgbouncer.start()
     return pgbouncer.url(postgres_url)
-
-
-@pytest.fixture(scope="session")
-def kafka(broker: KafkaBroker) -> str:
-    """The address of a broker."""
-    return broker.address
-
-
-@pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """A broker of Kafka, one for each process of the test run."""
-    try:
-        with kafka_broker(tmp_path_factory.mktemp("kafka")) as broker:
-            yield broker
-    except JarsMissing as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from penstock.testing.port import free_port
-from tests.jars import PLACE, jars
+from tests.jars import PLACE, JarsMissing, jars
 from tests.java import HASTE
 from tests.listening import stop_process, wait_until_it_listens
 
@@ -133,3 +135,19 @@ def kafka_broker(directory: Path, **options: Any) -> Iterator[KafkaBroker]:
         yield broker
     finally:
         broker.stop()
+
+
+@pytest.fixture(scope="package")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A broker of Kafka, for all tests of the folder whose `conftest.py` imports this."""
+    try:
+        with kafka_broker(tmp_path_factory.mktemp("kafka")) as broker:
+            yield broker
+    except JarsMissing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="package")
+def kafka(broker: KafkaBroker) -> str:
+    """The address of that broker."""
+    return broker.address

@@ -174,7 +174,7 @@ def client_of(hub: LiveHub) -> Iterator[httpx2.Client]:
         yield http
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def sqlite_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
     """A hub on SQLite for all tests of HTTP; each makes event types of its own."""
     folder = tmp_path_factory.mktemp("served")
@@ -182,7 +182,7 @@ def sqlite_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
         yield hub
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def postgres_hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
     """The same on PostgreSQL."""
     url = request.getfixturevalue("postgres_cluster").create_database()

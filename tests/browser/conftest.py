@@ -21,9 +21,9 @@ LOCKED_DOWN = ("--disable-background-networking", "--disable-component-update", 
 """The browser asks nobody but the hub."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """A Chromium without a window, for all tests of a file.
+    """A Chromium without a window, for all tests of pages that the process runs one after the other.
 
     Raises:
         FileNotFoundError: Chromium is not installed; says what to do.

@@ -13,7 +13,7 @@ from penstock.testing.live_hub import LiveHub, live_hub
 from tests.cli.command import Command, clean_environment
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
     """A hub on SQLite that all these tests share; each makes event types of its own."""
     directory = tmp_path_factory.mktemp("hub")

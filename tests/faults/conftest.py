@@ -46,7 +46,7 @@ def wide(hub: LiveHub, kind: Kind) -> Iterator[Scene]:
         yield scene
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def mortal_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
     """A hub on SQLite that tests may kill; they start it again."""
     folder = tmp_path_factory.mktemp("mortal")
@@ -54,7 +54,7 @@ def mortal_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]
         yield hub
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def mortal_postgres(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
     """A hub on PostgreSQL that tests may kill; they start it again."""
     url = request.getfixturevalue("postgres_cluster").create_database()

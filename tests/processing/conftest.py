@@ -16,6 +16,9 @@ from penstock.processing.duplicates import Duplicates
 from penstock.processing.latest import Latest
 from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
+from tests.kafka import broker, kafka
+
+__all__ = ["broker", "kafka"]
 
 PLACED = an_event_type("order.placed", category="business")
 CHANGES = Changes("order.changed", entity=["data.order_id"], order_by=["data.version"])

@@ -13,7 +13,7 @@ from penstock.client import Client
 from penstock.core.events.event import NewEvent
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.jars import JarsMissing
-from tests.kafka import connector
+from tests.kafka import broker, connector, kafka
 from tests.spark.cluster import Cluster, build_wheel, slim_python, standalone
 from tests.spark.forked_python import forked_python
 from tests.spark.message_db import message_databases, message_db_url
@@ -21,7 +21,7 @@ from tests.spark.queries import Query
 from tests.spark.recording import CustomerFeed, RecordingHandler
 from tests.spark.republishing import EVENTS, Republished
 
-__all__ = ["message_databases", "message_db_url"]
+__all__ = ["broker", "kafka", "message_databases", "message_db_url"]
 
 STREAMS: Final = {
     # By default Spark starts fifty processes `readlink` for each stream whose checkpoint is in a directory.
@@ -48,19 +48,19 @@ def spark() -> Iterator[SparkSession]:
         session.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
     with live_hub(f"sqlite:///{tmp_path_factory.mktemp('hub')}/penstock.db") as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def client(hub: LiveHub) -> Iterator[Client]:
     with Client(hub.url) as connected:
         yield connected
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster whose Pythons do not have Penstock."""
     folder = tmp_path_factory.mktemp("cluster")

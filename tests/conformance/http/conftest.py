@@ -14,7 +14,7 @@ BODY_SECONDS = 2
 FRONTS = ("direct", "nginx", "nginx piecewise")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def direct(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     """A hub for all cases. It has their event types for itself."""
     folder = tmp_path_factory.mktemp("front")
@@ -25,14 +25,14 @@ def direct(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
         yield Front(hub.port, client)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def proxy(direct: Front) -> Iterator[Nginx]:
     """A running nginx before the hub."""
     with nginx(direct.port) as started:
         yield started
 
 
-@pytest.fixture(scope="session", params=FRONTS)
+@pytest.fixture(scope="package", params=FRONTS)
 def front(request: pytest.FixtureRequest, direct: Front) -> Front:
     """The hub itself, and the hub behind nginx, which hands on bodies whole or piece by piece."""
     if request.param == "direct":
@@ -42,7 +42,7 @@ def front(request: pytest.FixtureRequest, direct: Front) -> Front:
     return Front(port, direct.http, started.log)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def impatient_front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     """A hub that waits for heads and bodies no longer than a test can."""
     folder = tmp_path_factory.mktemp("impatient")

@@ -16,28 +16,28 @@ __all__ = ["played"]
 STRICT = ["--nakadi-strict", "--stream-bytes", str(STREAM_BYTES)]
 
 
-@pytest.fixture(scope="session", params=["sqlite", "postgres"])
+@pytest.fixture(scope="package", params=["sqlite", "postgres"])
 def database(request: pytest.FixtureRequest) -> str:
     """The database of the hubs."""
     name: str = request.param
     return name
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def nakadi_hub(request: pytest.FixtureRequest, database: str) -> LiveHub:
     """A hub with default settings, which all tests share."""
     hub: LiveHub = request.getfixturevalue(f"{database}_hub")
     return hub
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def nakadi_http(nakadi_hub: LiveHub) -> Iterator[httpx2.Client]:
     """A client of it."""
     with client_of(nakadi_hub) as client:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def strict_http(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, database: str
 ) -> Iterator[httpx2.Client]:
@@ -77,7 +77,7 @@ def client(nakadi: Nakadi) -> Iterator[NakadiClient]:
     found.session.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def scene_hub(nakadi_http: httpx2.Client) -> Nakadi:
     """A hub with default settings, for scenes that are played at once."""
     return Nakadi(nakadi_http)
