@@ -54,6 +54,10 @@ def test_drawing_of_the_errors_equals_the_classes() -> None:
     }  # fmt: skip
 
 
+def test_classes_are_few_enough_to_know() -> None:
+    assert len(KINDS) < 90
+
+
 def test_codes_are_different_and_in_kebab_case() -> None:
     codes = [code for _, code in CODES]
     assert len(set(codes)) == len(codes)
@@ -79,7 +83,7 @@ def test_reason_with_a_full_stop_is_quoted_with_one_full_stop() -> None:
 
 
 def test_error_with_a_field_called_part_names_it() -> None:
-    error = errors.RequestTooSlow(part="body", timeout_seconds=3)
+    error = errors.MalformedRequest.of("request-too-slow", part="body", timeout_seconds=3)
     assert error.detail == "the body of the request did not arrive within 3 seconds"
 
 

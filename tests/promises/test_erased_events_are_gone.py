@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from penstock.client import Client
-from penstock.errors import ErasureNotFound
+from penstock.errors import RecordNotFound
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.promises.scene import NAME, Remote, rows_of, service, until
 
@@ -92,7 +92,7 @@ def test_client_starts_and_follows_an_erasure(served: LiveHub) -> None:
     with Client(served.url) as client:
         begun = client.erase(NAME, KEY)
         until(lambda: client.erasure(NAME, begun["id"])["state"] == "finished", "the erasure to finish")
-        with pytest.raises(ErasureNotFound):
+        with pytest.raises(RecordNotFound):
             client.erasure(NAME, "unknown")
 
 

@@ -209,7 +209,7 @@ def test_runners_hand_out_keep_and_park_the_same(
         check_all(runs, with_spans=way.with_spans)
         for run in runs:
             for parked in run.parked():
-                run.checkpoints.ask(parked.stream, "skip" if parked.tag == "KindUnexpected" else "retry")
+                run.checkpoints.ask(parked.stream, "skip" if parked.tag == "EventUnusable" else "retry")
         check_all(runs, with_spans=way.with_spans)
         feeds.publish(LATER, LATER_ON_SHELVES)
         check_all(runs, with_spans=way.with_spans)
@@ -238,5 +238,5 @@ def check_script(run: Run, feeds: Feeds) -> None:
     engine = run.processor.engine
     assert engine.counts == {"skipped": 3 * SKIPPED, "deferred": 2, "paused": 2}
     assert engine.latency.keys() - engine.busy.failures == {"ok", "part", "early", "stuck", "seen"}
-    tags = {"ValueError", "outage", "TypeError", "SystemExit", "CancelledError", "BadOutcome", "KindUnexpected"}
+    tags = {"ValueError", "outage", "TypeError", "SystemExit", "CancelledError", "BadOutcome", "EventUnusable"}
     assert engine.busy.failures.keys() == tags

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from structlog.testing import capture_logs
 
 from penstock.core.access import Caller
-from penstock.errors import BadParameter, ReplicaUnsuitable
+from penstock.errors import BadParameter, DatabaseUnsuitable
 from penstock.hub.hub import Hub
 from penstock.hub.log import read
 from penstock.server import HubApp
@@ -395,7 +395,7 @@ def refuse(url: str, replica: str, code: str) -> None:
     """Assert that a hub refuses to start with a replica."""
     with closing(open_store(url, replicas=[replica])) as store:
         store.migrate()
-        with pytest.raises(ReplicaUnsuitable) as refused:
+        with pytest.raises(DatabaseUnsuitable) as refused:
             Hub(store).start()
         assert refused.value.code == code
         assert "secret" not in refused.value.detail

@@ -39,8 +39,8 @@ _HINTS: Final[dict[str, str]] = {
     errors.SubscriptionNotFound.code: "`penstock subscription list` has all.",
     errors.ParkedNotFound.code: "`penstock groups parked list {subscription}` has those that there are.",
     "parked-of-group-not-found": "`penstock groups parked list {group}` has those that there are.",
-    errors.TokenNotFound.code: "`penstock token list` has all.",
-    errors.RejectedRowNotFound.code: "`penstock rejected list` has those that there are.",
+    "token-not-found": "`penstock token list` has all.",
+    "rejected-row-not-found": "`penstock rejected list` has those that there are.",
     errors.GroupNotFound.code: "`penstock groups` has all; a group is made with the first position that it commits.",
 }
 """By code, for the commands that talk to a hub, in the place of routes; fields of the error stand in braces.

@@ -262,7 +262,7 @@ class AsyncClient(AsyncClosing):
         """Return what was erased so far, and whether the erasure is finished.
 
         Raises:
-            ErasureNotFound: The event type has no such erasure.
+            RecordNotFound: The event type has no such erasure.
         """
         return await self._transport.carry_out(self._protocol.event_types.erasure(event_type, id))
 

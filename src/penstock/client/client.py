@@ -263,7 +263,7 @@ class Client(Closing):
         """Return what was erased so far, and whether the erasure is finished.
 
         Raises:
-            ErasureNotFound: The event type has no such erasure.
+            RecordNotFound: The event type has no such erasure.
         """
         return self._transport.carry_out(self._protocol.event_types.erasure(event_type, id))
 

@@ -25,7 +25,6 @@
     ├── NotFound
     │   ├── EventTypeNotFound
     │   ├── PartitionNotFound
-    │   ├── ErasureNotFound
     │   ├── GroupNotFound
     │   ├── ProducerNotFound
     │   ├── SubscriptionNotFound
@@ -34,8 +33,7 @@
     │   ├── BatchNotFound
     │   ├── SchemaVersionNotFound
     │   ├── ConsoleNotFound
-    │   ├── RejectedRowNotFound
-    │   └── TokenNotFound
+    │   └── RecordNotFound
     ├── Conflict             the present state does not allow it
     │   ├── EventTypeExists
     │   ├── EventTypeInUse
@@ -49,9 +47,8 @@
     │   ├── ClaimRefused
     │   ├── EpochExhausted
     │   ├── ReplayDiffers
-    │   ├── BatchUnfinished
+    │   ├── BatchRefused
     │   ├── BatchFenced
-    │   ├── UploadRefused
     │   ├── SubscriptionBusy
     │   ├── WrongTransaction
     │   ├── AlreadyUsed
@@ -59,9 +56,7 @@
     ├── Unauthenticated      the credential is missing or not valid
     ├── Forbidden            the caller may not do it
     │   ├── AccessDenied
-    │   ├── CrossSite
     │   └── Blocked
-    ├── RequestTooSlow
     ├── ProducerUnsafe       this idempotent producer cannot continue
     │   ├── ProducerFenced
     │   ├── OutOfSequence
@@ -74,7 +69,6 @@
     ├── EventsLost           events of a query or processor are gone
     ├── ProcessorUnhealthy   a health rule of a processor is broken
     ├── HandlerFailed        a handler or fold has failed
-    ├── KindUnexpected       there is no handler for this kind
     ├── CheckpointMoved      another process moved the checkpoint
     ├── Unavailable          repeat the request later
     │   ├── DatabaseUnavailable
@@ -92,7 +86,6 @@
     ├── RequirementMissing   something must be installed
     ├── DatabaseUnsuitable   the database needs an operator
     ├── ColdTierUnsuitable   the database and the cold tier do not belong together
-    ├── ReplicaUnsuitable    a server is no replica of the database
     ├── ColdFileDamaged      a file of the cold tier cannot be read
     ├── LimitReached         a maximum number is reached
     └── TransactionFailed    a transaction of a processor

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from penstock.errors.root import Case, Conflict, Forbidden, NotFound, PenstockError, Unavailable
+from penstock.errors.root import Case, Conflict, Forbidden, PenstockError, Unavailable
 
 
 class Unauthenticated(PenstockError):
@@ -72,35 +72,6 @@ class AccessDenied(Forbidden):
     """`consumer group` or `producer group`, in `not-owner`."""
     name: str | None
     """The name of the group in `not-owner`."""
-
-
-class CrossSite(Forbidden):
-    """A browser has sent the request for a page of another origin, or under a name that is not the hub's."""
-
-    code = "cross-site"
-    message = "the request comes from a web page of another origin: {origin}"
-    hint = "Ask the hub from a program, or from a page that it serves itself."
-    cases: ClassVar = {
-        "foreign-host": Case(
-            "{host!r} is not a name of this hub",
-            "Ask it by its address, or serve it with --host-name and this name.",
-        ),
-    }
-
-    origin: str | None
-    """The origin of the page in `cross-site`, if the browser tells it."""
-    host: str | None
-    """The header Host in `foreign-host`."""
-
-
-class TokenNotFound(NotFound):
-    """There is no such token."""
-
-    code = "token-not-found"
-    message = "there is no token {token!r}"
-    hint = "GET /tokens has all, and so has `penstock token list`."
-
-    token: str
 
 
 class TokenSuperseded(Conflict):

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from penstock.errors.root import Case, Forbidden, Invalid, PenstockError, Unavailable
+from penstock.errors.root import Case, Forbidden, Invalid, NotFound, PenstockError, Unavailable
 
 
 class InvalidSetting(Invalid):
@@ -32,6 +32,34 @@ class InvalidSetting(Invalid):
     """The storage; None in `invalid-setting`."""
     existing: str | None
     """The only storage, in `storage-not-found`."""
+
+
+class RecordNotFound(NotFound):
+    """There is no such token, erasure, or rejected row of the outbox."""
+
+    code = "record-not-found"
+    cases: ClassVar = {
+        "token-not-found": Case(
+            "there is no token {token!r}", "GET /tokens has all, and so has `penstock token list`."
+        ),
+        "erasure-not-found": Case(
+            "{event_type!r} has no erasure {erasure!r}", "An erasure has the id that its request was answered with."
+        ),
+        "rejected-row-not-found": Case(
+            "there is no rejected row of these: {rows}",
+            "They were put back or deleted, or never were. GET /outbox/rejected has those that there are, and so has "
+            "`penstock rejected list`.",
+        ),
+    }
+
+    token: str | None
+    """The id in `token-not-found`."""
+    event_type: str | None
+    """The event type in `erasure-not-found`."""
+    erasure: str | None
+    """The id in `erasure-not-found`."""
+    rows: list[int] | None
+    """The ids that are missing, in `rejected-row-not-found`."""
 
 
 class NotOffered(PenstockError):

@@ -34,20 +34,6 @@ class BatchFenced(Conflict):
     """The query that owns the group; None in `batch-superseded`."""
 
 
-class BatchUnfinished(Conflict):
-    """A batch was begun and is not complete."""
-
-    code = "batch-unfinished"
-    message = "producer group {producer_group!r} has not completed batch {newest}, which comes before batch {batch}"
-    hint = "Publish batch `newest` again: its stored events stay, and publishing continues after them."
-
-    event_type: str
-    producer_group: str
-    batch: int
-    newest: int
-    """The incomplete earlier batch."""
-
-
 class BatchNotFound(NotFound):
     """There is no such batch or upload, or its record has expired."""
 
@@ -71,11 +57,15 @@ class BatchNotFound(NotFound):
     """The upload in `upload-not-found`."""
 
 
-class UploadRefused(Conflict):
-    """An upload is closed, or differs from its announcement or its earlier chunks."""
+class BatchRefused(Conflict):
+    """An earlier batch is incomplete, or an upload is closed or differs from its announcement or its earlier chunks."""
 
-    code = "upload-refused"
+    code = "batch-refused"
     cases: ClassVar = {
+        "batch-unfinished": Case(
+            "producer group {producer_group!r} has not completed batch {newest}, which comes before batch {batch}",
+            "Publish batch `newest` again: its stored events stay, and publishing continues after them.",
+        ),
         "upload-taken": Case(
             "upload {upload!r} belongs to a batch that is being published, or was deleted: it takes no more chunks",
             "Open a new upload.",
@@ -91,7 +81,14 @@ class UploadRefused(Conflict):
     }
 
     event_type: str
-    upload: str
+    producer_group: str | None
+    """The producer group in `batch-unfinished`."""
+    batch: int | None
+    """The batch in `batch-unfinished`."""
+    newest: int | None
+    """The incomplete earlier batch, in `batch-unfinished`."""
+    upload: str | None
+    """The upload in the other cases."""
     reason: str | None
     """What differs, in `upload-incomplete`."""
     chunk: int | None

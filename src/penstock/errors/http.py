@@ -6,28 +6,27 @@ from penstock.errors.root import Case, Invalid, NotFound, PenstockError, TooLarg
 
 
 class MalformedRequest(Invalid):
-    """A request breaks the syntax of HTTP/1.1 (RFC 9112), or its body with events is malformed."""
+    """A request breaks the syntax of HTTP/1.1 (RFC 9112), or did not arrive in time, or its events are malformed."""
 
     code = "malformed-request"
     message = "the request is no valid HTTP/1.1: {reason}"
     hint = "Correct the client, or the proxy between it and the hub."
-    cases: ClassVar = {"malformed-batch": Case("Error occurred when parsing event(s). Event {line}: {reason}")}
+    cases: ClassVar = {
+        "malformed-batch": Case("Error occurred when parsing event(s). Event {line}: {reason}"),
+        "request-too-slow": Case(
+            "the {part} of the request did not arrive within {timeout_seconds} seconds",
+            "Repeat the request over a faster connection, or in smaller parts.",
+        ),
+    }
 
-    reason: str
+    part: str | None
+    """Headers or body, in `request-too-slow`."""
+    timeout_seconds: float | None
+    """The limit in `request-too-slow`."""
+    reason: str | None
+    """What is wrong, in the other cases."""
     line: int | None
     """Number of the malformed event, from 1, in `malformed-batch`; None if the array itself is malformed."""
-
-
-class RequestTooSlow(PenstockError):
-    """A request's head or body took too long to arrive."""
-
-    code = "request-too-slow"
-    message = "the {part} of the request did not arrive within {timeout_seconds} seconds"
-    hint = "Repeat the request over a faster connection, or in smaller parts."
-
-    part: str
-    """Headers or body."""
-    timeout_seconds: float
 
 
 class RequestTooLarge(TooLarge):

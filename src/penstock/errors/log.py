@@ -28,17 +28,6 @@ class MalformedEvent(InvalidEvent):
     message = "line {line}: {reason}"
 
 
-class RejectedRowNotFound(NotFound):
-    """There is no such rejected row of the outbox: it was put back or deleted, or never was."""
-
-    code = "rejected-row-not-found"
-    message = "there is no rejected row of these: {rows}"
-    hint = "GET /outbox/rejected has those that there are, and so has `penstock rejected list`."
-
-    rows: list[int]
-    """The ids that are missing."""
-
-
 class InvalidRecord(Invalid):
     """A row of a Spark query or a line of a file is not a valid event."""
 
@@ -135,17 +124,6 @@ class PartitionNotFound(NotFound):
     event_type: str
     partition: int | str
     partition_count: int
-
-
-class ErasureNotFound(NotFound):
-    """There is no such erasure."""
-
-    code = "erasure-not-found"
-    message = "{event_type!r} has no erasure {erasure!r}"
-    hint = "An erasure has the id that its request was answered with."
-
-    event_type: str
-    erasure: str
 
 
 class BadPartitionCount(Invalid):

@@ -6,7 +6,7 @@ from penstock.errors.root import Case, Conflict, Invalid, NotFound, PenstockErro
 
 
 class EventUnusable(Invalid):
-    """An event cannot be decoded as the requested type, or deduplication or ordering cannot use it."""
+    """An event cannot be decoded as the requested type, or no handler, deduplication or ordering can use it."""
 
     code = "event-unusable"
     cases: ClassVar = {
@@ -18,6 +18,10 @@ class EventUnusable(Invalid):
             "{event} cannot be put in order: {reason}",
             "Nothing of the batch was stored: roll back, and store no cursors until you have decided what to do with "
             "the event.",
+        ),
+        "kind-unexpected": Case(
+            "{stream}: the event at {index} is of kind {kind!r}, which has no handler; kinds with a handler: {kinds}",
+            "Add a handler for this kind to by_kind, or one for all others with `otherwise`.",
         ),
         "wrong-category": Case(
             "the category of {event_type!r} is {category}, not {wanted}: {reason}",
@@ -32,7 +36,13 @@ class EventUnusable(Invalid):
     event_type: str | None
     partition: Any
     index: int | None
-    """Index of the event in its batch, from 0."""
+    """Index of the event in its batch, from 0; in its stream in `kind-unexpected`."""
+    kind: str | None
+    """The kind of the event, in `kind-unexpected`."""
+    kinds: list[str] | None
+    """The kinds that have a handler, in `kind-unexpected`."""
+    stream: str | None
+    """The stream of the event, in `kind-unexpected`."""
     eid: str | None
     feed: str | None
     """The feed in `event-unfit`."""
@@ -46,7 +56,7 @@ class EventUnusable(Invalid):
     """The member of the event that does not fit, in `event-unfit`."""
     event: str | None
     """Description of the event, by its position; None in `wrong-category`."""
-    reason: str
+    reason: str | None
     category: str | None
     """The category in `wrong-category`."""
     wanted: str | None
@@ -69,20 +79,6 @@ class BadOutcome(Invalid):
     returned: str
     items: int | None
     """Number of items, in `bad-results`."""
-
-
-class KindUnexpected(PenstockError):
-    """There is no handler for events of this kind."""
-
-    code = "kind-unexpected"
-    message = "{stream}: the event at {index} is of kind {kind!r}, which has no handler; kinds with a handler: {kinds}"
-    hint = "Add a handler for this kind to by_kind, or one for all others with `otherwise`."
-
-    kind: str
-    stream: str
-    index: int
-    kinds: list[str]
-    """The kinds that have a handler."""
 
 
 class ProcessorUnhealthy(PenstockError):

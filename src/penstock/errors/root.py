@@ -126,9 +126,23 @@ class Conflict(PenstockError):
 
 
 class Forbidden(PenstockError):
-    """The caller, or every caller of this hub, lacks the right to do this."""
+    """The caller, or every caller of this hub, lacks the right to do this, or a page of another origin asks."""
 
     code = "forbidden"
+    cases: ClassVar = {
+        "cross-site": Case(
+            "the request comes from a web page of another origin: {origin}",
+            "Ask the hub from a program, or from a page that it serves itself.",
+        ),
+        "foreign-host": Case(
+            "{host!r} is not a name of this hub", "Ask it by its address, or serve it with --host-name and this name."
+        ),
+    }
+
+    origin: str | None
+    """The origin of the page in `cross-site`, if the browser tells it."""
+    host: str | None
+    """The header Host in `foreign-host`."""
 
 
 class Unavailable(PenstockError):

@@ -79,31 +79,6 @@ class ColdTierUnsuitable(PenstockError):
     """The URL of the cold tier."""
 
 
-class ReplicaUnsuitable(PenstockError):
-    """A server that was configured as a replica cannot serve the events of the database."""
-
-    code = "replica-unsuitable"
-    cases: ClassVar = {
-        "replica-of-another": Case(
-            "{replica} is no replica of this database: it belongs to another cluster, or is another database of it",
-            "Name a physical standby of the server in --database, and the same database.",
-        ),
-        "replica-is-primary": Case(
-            "{replica} is no replica: it is not in recovery, so it is a primary, or was promoted",
-            "Name a physical standby of the server in --database, or leave --replica out.",
-        ),
-        "replica-denied": Case(
-            "the role of the replica {replica} may not read the events: {reason}",
-            "Grant SELECT on penstock_event, penstock_partition and penstock_hole to the role, on the primary.",
-        ),
-    }
-
-    replica: str
-    """The URL of the replica, without a password."""
-    reason: str | None
-    """What the database says, in `replica-denied`."""
-
-
 class SnapshotOutdated(Conflict):
     """A SQLite transaction that began with a read cannot write, because another transaction has written since."""
 
@@ -116,7 +91,7 @@ class SnapshotOutdated(Conflict):
 
 
 class DatabaseUnsuitable(PenstockError):
-    """This version of Penstock cannot work with the database: its tables, its encoding, or its age as a backup."""
+    """This Penstock cannot work with the database, its tables or its encoding; or a replica is none of it."""
 
     code = "database-unsuitable"
     cases: ClassVar = {
@@ -140,6 +115,18 @@ class DatabaseUnsuitable(PenstockError):
             "the table {table} is not Penstock's: it lacks the columns {missing} and has {columns}",
             "Another program or version created it. Configure another table name, or rename that table.",
         ),
+        "replica-of-another": Case(
+            "{replica} is no replica of this database: it belongs to another cluster, or is another database of it",
+            "Name a physical standby of the server in --database, and the same database.",
+        ),
+        "replica-is-primary": Case(
+            "{replica} is no replica: it is not in recovery, so it is a primary, or was promoted",
+            "Name a physical standby of the server in --database, or leave --replica out.",
+        ),
+        "replica-denied": Case(
+            "the role of the replica {replica} may not read the events: {reason}",
+            "Grant SELECT on penstock_event, penstock_partition and penstock_hole to the role, on the primary.",
+        ),
         "table-gone": Case(
             "the tables of {tables} no longer exist: {reason}",
             "They were dropped, or each connection opens a database of its own, as with an in-memory database. Restore "
@@ -162,4 +149,6 @@ class DatabaseUnsuitable(PenstockError):
     tables: str | None
     """What the tables of a processor are for, in `table-gone`."""
     reason: str | None
-    """What the database says, in `table-gone`."""
+    """What the database says, in `table-gone` and `replica-denied`."""
+    replica: str | None
+    """The URL of a replica, without a password, in the cases of replicas."""

@@ -23,7 +23,7 @@ from penstock.errors import (
     ColdFileDamaged,
     ColdTierUnavailable,
     ColdTierUnsuitable,
-    ErasureNotFound,
+    RecordNotFound,
 )
 from penstock.hub.background import Clock
 from penstock.hub.changes import AuditedChange, record_change
@@ -101,13 +101,13 @@ class Erasures:
         """Return an erasure of an event type.
 
         Raises:
-            ErasureNotFound: there is none.
+            RecordNotFound: there is none.
         """
         if id.isprintable():  # PostgreSQL refuses to look for other texts.
             with self._store.read() as tx:
                 for each in tx.erasures.list(id=id, event_type=name):
                     return each
-        raise ErasureNotFound(event_type=name, erasure=id)
+        raise RecordNotFound.of("erasure-not-found", event_type=name, erasure=id)
 
     def list(self, name: str) -> Sequence[StoredErasure]:
         """Return the 100 newest erasures of an event type, newest first."""

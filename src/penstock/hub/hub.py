@@ -181,7 +181,7 @@ class Hub:
         Raises:
             DatabaseUnsuitable: the tables are not those of this version.
             ColdTierUnsuitable: the cold tier is not that of the database.
-            ReplicaUnsuitable: a replica is not one of the database, or its role may not read the events.
+            DatabaseUnsuitable: a replica is not one of the database, or its role may not read the events.
             DatabaseUnavailable: the database cannot be reached.
         """
         self.store.check()

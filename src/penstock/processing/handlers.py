@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from penstock.client.concurrency import is_cancelled
-from penstock.errors import BadOutcome, BadParameter, KindUnexpected
+from penstock.errors import BadOutcome, BadParameter, EventUnusable
 from penstock.errors.root import printable
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.database import Connect, connector, is_blameless, may_be_one
@@ -206,7 +206,7 @@ def by_kind(handlers: Mapping[str, Handler], *, otherwise: Handler | None = None
 
     Raises:
         BadParameter: *handlers* is no mapping, there is no handler, or one cannot be called as a handler.
-        KindUnexpected: (the handler) an event has a kind without a handler.
+        EventUnusable: (the handler) an event has a kind without a handler.
     """
     allowed = "handlers by kind, such as {'order.placed': handle}"
     check_kind("handlers", handlers, Mapping, allowed)
@@ -222,7 +222,9 @@ def by_kind(handlers: Mapping[str, Handler], *, otherwise: Handler | None = None
         kind = events[0].kind
         chosen = handlers.get(kind, otherwise)
         if chosen is None:
-            raise KindUnexpected(kind=kind, stream=stream, index=events[0].index, kinds=sorted(handlers))
+            raise EventUnusable.of(
+                "kind-unexpected", kind=kind, stream=stream, index=events[0].index, kinds=sorted(handlers)
+            )
         end = next((at for at, event in enumerate(events) if event.kind != kind), len(events))
         return chosen(stream, events[:end]), end
 

@@ -185,7 +185,7 @@ class Replicas(Protocol):
         """Check that they are standbys of this database, and begin to use them; harmless when repeated.
 
         Raises:
-            ReplicaUnsuitable: one is not a standby of this database, or its role may not read the events.
+            DatabaseUnsuitable: one is not a standby of this database, or its role may not read the events.
             DatabaseUnavailable: the database itself cannot be reached.
         """
 

@@ -182,7 +182,7 @@ def parse_envelope(body: bytes) -> tuple[ProducerHeaders, list[NewEvent]]:
     try:
         events = parse_batch(array)
     except MalformedRequest as error:
-        raise _make_malformed_batch(error.reason) from None
+        raise _make_malformed_batch(error.reason or error.detail) from None
     stamp = ProducerStamp(_check_number(by.epoch, EPOCH), _check_number(by.sequence, SEQUENCE))
     deadline_ms = None if by.deadline_ms is None else _check_number(by.deadline_ms, DEADLINE, DEADLINE_MS_MAX)
     return ProducerHeaders(check_group(by.group, GROUP, _HEADERS), stamp, by.overlap == "trim", deadline_ms), events

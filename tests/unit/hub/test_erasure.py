@@ -10,7 +10,7 @@ import pytest
 from penstock.core.access import Caller, Sender
 from penstock.core.groups.groups import PositionCommit
 from penstock.core.groups.parking import ParkedChanges, ParkedStream
-from penstock.errors import BadParameter, ErasureNotFound, EventTypeNotFound
+from penstock.errors import BadParameter, EventTypeNotFound, RecordNotFound
 from penstock.hub import erasure as module
 from penstock.hub.admin.sweeping import Sweeper
 from penstock.hub.hub import Hub
@@ -292,7 +292,7 @@ def test_unknown_event_types_erasures_and_long_keys_are_refused(hub: Hub) -> Non
         hub.erasures.request(NAME, "x" * 1_025)
     requested = hub.erasures.request(NAME, "x" * 1_024)
     for name, other in (("other", requested.id), (NAME, "\0")):
-        with pytest.raises(ErasureNotFound):
+        with pytest.raises(RecordNotFound):
             hub.erasures.find(name, other)
     assert [each.id for each in hub.erasures.list(NAME)] == [requested.id]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BadOutcome, BadParameter, KindUnexpected
+from penstock.errors import BadOutcome, BadParameter, EventUnusable
 from penstock.processing.engine.rules import Backoff, Rules
 from penstock.processing.engine.stream import Call
 from penstock.processing.handlers import StreamCaller, by_kind
@@ -143,7 +143,7 @@ def test_handler_of_a_kind_may_leave_events_and_passes_over_others_by_skipping_a
 
 
 def test_kind_without_a_handler_is_reported() -> None:
-    with pytest.raises(KindUnexpected, match="S1: the event at 5 is of kind 'b', which has no handler"):
+    with pytest.raises(EventUnusable, match="S1: the event at 5 is of kind 'b', which has no handler"):
         by_kind({"a": lambda *_: None})("S1", call("b").events)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from penstock.core.access import Sender
-from penstock.errors import RejectedRowNotFound
+from penstock.errors import RecordNotFound
 from penstock.hub.background import Clock
 from penstock.hub.changes import AuditedChange, record_change
 from penstock.storage.log.outbox import RejectedRow
@@ -36,7 +36,7 @@ class RejectedRows:
         """Return the ids of the chosen rows, sorted.
 
         Raises:
-            RejectedRowNotFound: one that is named is not there.
+            RecordNotFound: one that is named is not there.
         """
         with self._store.read() as tx:
             return _find(tx, choice)
@@ -57,7 +57,7 @@ class RejectedRows:
         """Put the chosen rows back into the outbox, in their order, and return how many there were.
 
         Raises:
-            RejectedRowNotFound: one that is named is not there; nothing was done.
+            RecordNotFound: one that is named is not there; nothing was done.
         """
         with self._store.write() as tx:
             ids = _find(tx, choice)
@@ -71,7 +71,7 @@ class RejectedRows:
         """Delete the chosen rows for ever, and return how many there were.
 
         Raises:
-            RejectedRowNotFound: one that is named is not there; nothing was done.
+            RecordNotFound: one that is named is not there; nothing was done.
         """
         with self._store.write() as tx:
             return self._delete(tx, _find(tx, choice), choice, by)
@@ -99,7 +99,8 @@ def _find(tx: Tx, choice: RejectedChoice) -> Sequence[int]:
     if missing := sorted(set(choice.ids or ()).difference(found)):
         kind = f" of {choice.event_type}" if choice.event_type else ""
         which = f"row {missing[0]}" if len(missing) == 1 else f"rows {', '.join(map(str, missing))}"
-        raise RejectedRowNotFound(f"there is no rejected {which}{kind}: nothing was done", rows=missing)
+        detail = f"there is no rejected {which}{kind}: nothing was done"
+        raise RecordNotFound.of("rejected-row-not-found", detail, rows=missing)
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from penstock.core.access import Caller, Sender
 from penstock.core.times import format_time
-from penstock.errors import TokenNotFound, TokenSuperseded, Unauthenticated
+from penstock.errors import RecordNotFound, TokenSuperseded, Unauthenticated
 from penstock.hub.background import Clock
 from penstock.hub.changes import AuditedChange, record_change
 from penstock.storage.admin import StoredToken
@@ -97,7 +97,7 @@ class Tokens:
         *hand_over* gets the new token while no transaction is open. If it raises, the old one stays as it was.
 
         Raises:
-            TokenNotFound: there is no such token.
+            RecordNotFound: there is no such token.
             TokenSuperseded: it was rotated before, so that its life no longer tells how long another should live.
         """
         with self._store.write() as tx:
@@ -126,7 +126,7 @@ class Tokens:
         """Delete a token, and return it; every hub refuses it within seconds.
 
         Raises:
-            TokenNotFound: there is no such token.
+            RecordNotFound: there is no such token.
         """
         with self._store.write() as tx:
             old = _get(tx, id)
@@ -210,11 +210,11 @@ def describe_token(token: StoredToken) -> dict[str, str | None]:
 
 
 def _get(tx: Tx, id: str) -> StoredToken:
-    """Return a token; raise TokenNotFound if there is none."""
+    """Return a token; raise RecordNotFound if there is none."""
     for each in tx.access.list_tokens():
         if each.id == id:
             return each
-    raise TokenNotFound(token=id)
+    raise RecordNotFound.of("token-not-found", token=id)
 
 
 def _check_newest(tokens: Sequence[StoredToken], old: StoredToken, expires_at: int | None) -> None:

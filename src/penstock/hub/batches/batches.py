@@ -30,6 +30,7 @@ from penstock.core.registry.event_type import StoredFeed
 from penstock.core.times import format_time
 from penstock.errors import (
     BatchNotFound,
+    BatchRefused,
     DatabaseUnavailable,
     EventTypeNotFound,
     Invalid,
@@ -38,7 +39,6 @@ from penstock.errors import (
     OutcomeUnknown,
     PenstockError,
     TooLarge,
-    UploadRefused,
 )
 from penstock.hub.background import Clock
 from penstock.hub.batches.ledger import find_batch, key_of, load_batch
@@ -185,7 +185,7 @@ class Batches:
 
         Raises:
             EventTypeNotFound: there is no such event type.
-            BatchFenced, BatchUnfinished: see `ledger.find_batch`.
+            BatchFenced, BatchRefused: see `ledger.find_batch`.
             LimitReached: too many uploads wait.
         """
         feed = self._load(name.event_type)
@@ -211,8 +211,8 @@ class Batches:
         Raises:
             EventTypeNotFound, BatchNotFound: there is no such event type or upload.
             InvalidEvent, EventTooLarge, PartitionNotFound: an event is not valid.
-            UploadRefused: the upload is already part of a batch.
-            UploadRefused: another chunk is stored under this number.
+            BatchRefused: the upload is already part of a batch.
+            BatchRefused: another chunk is stored under this number.
         """
         feed, upload = self._load(event_type), self.find_upload(event_type, name)
         rejected: Sequence[InvalidUploadLine] = ()
@@ -224,9 +224,9 @@ class Batches:
             chunk = StoredChunk(upload.id, number, len(handed.events), digest, invalid)
             kept = tx.batches.add_chunk(chunk, packed, self._clock())
             if kept is None:
-                raise UploadRefused.of("upload-taken", event_type=event_type, upload=name)
+                raise BatchRefused.of("upload-taken", event_type=event_type, upload=name)
         if kept.digest != digest:
-            raise UploadRefused.of("chunk-differs", event_type=event_type, upload=name, chunk=number)
+            raise BatchRefused.of("chunk-differs", event_type=event_type, upload=name, chunk=number)
         return kept, _rejects(kept.rejected) if kept.rejected else ()
 
     def drop(self, event_type: str, name: str) -> None:
@@ -261,8 +261,8 @@ class Batches:
 
         Raises:
             EventTypeNotFound, BatchNotFound: there is no such event type or upload.
-            BatchFenced, BatchUnfinished: see `ledger.find_batch`.
-            UploadRefused: an upload differs from its description.
+            BatchFenced, BatchRefused: see `ledger.find_batch`.
+            BatchRefused: an upload differs from its description.
             InvalidEvent: the partition strategy has changed, and the new one refuses an event.
             DatabaseUnavailable, HubUnavailable: the batch may not be complete; repeat the call.
         """
@@ -392,9 +392,9 @@ def _lock_uploads(tx: Tx, event_type: str, key: BatchKey, parts: Sequence[Upload
         if part.name not in held:
             raise BatchNotFound.of("upload-not-found", event_type=event_type, upload=part.name)
         if reason := _find_difference(part, held[part.name].chunks):
-            raise UploadRefused.of("upload-incomplete", event_type=event_type, upload=part.name, reason=reason)
+            raise BatchRefused.of("upload-incomplete", event_type=event_type, upload=part.name, reason=reason)
     if len(held) < len(parts):
-        raise UploadRefused.of(
+        raise BatchRefused.of(
             "upload-incomplete", event_type=event_type, upload=parts[0].name, reason="an upload is named twice"
         )
     return [held[part.name].id for part in parts]

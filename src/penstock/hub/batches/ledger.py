@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from penstock.core.registry.event_type import StoredFeed
-from penstock.errors import BatchFenced, BatchNotFound, BatchUnfinished
+from penstock.errors import BatchFenced, BatchNotFound, BatchRefused
 from penstock.hub.log.publish import AppendResult, BatchName, BatchPiece, Prepared
 from penstock.storage.batches import BatchKey, LedgerBatch
 from penstock.storage.store import Tx
@@ -21,8 +21,8 @@ def find_batch(tx: Tx, feed: StoredFeed, name: BatchName, query: str) -> LedgerB
     """Return a batch that was begun before; None if this one may begin.
 
     Raises:
-        BatchFenced, BatchUnfinished: this or the last batch belongs to another query.
-        BatchFenced, BatchUnfinished: a later batch was begun, or the one before is not complete.
+        BatchFenced, BatchRefused: this or the last batch belongs to another query.
+        BatchFenced, BatchRefused: a later batch was begun, or the one before is not complete.
     """
     fields = {"event_type": feed.name, "producer_group": name.group, "batch": name.number}
     newest = find_newest(tx, feed.id, name.group)
@@ -35,7 +35,7 @@ def find_batch(tx: Tx, feed: StoredFeed, name: BatchName, query: str) -> LedgerB
     if newest.number > name.number:
         raise BatchFenced.of("batch-superseded", **fields, newest=newest.number)
     if not newest.is_done:
-        raise BatchUnfinished(**fields, newest=newest.number, retry_after=1)
+        raise BatchRefused.of("batch-unfinished", **fields, newest=newest.number, retry_after=1)
     return None
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final
 
-from penstock.errors import CrossSite
+from penstock.errors import Forbidden
 
 PAGES: Final = frozenset({"/", "/docs", "/docs/"})
 """Pages for people, to which others may link, beside those of the console."""
@@ -29,7 +29,7 @@ def is_linkable(path: str) -> bool:
 
 def find_foreign_page(
     *, host: bytes, own_origin: str | None, origin: bytes | None, site: bytes | None, is_page: bool
-) -> CrossSite | None:
+) -> Forbidden | None:
     """Return an error if a page of another origin has sent the request, else None.
 
     Args:
@@ -43,9 +43,9 @@ def find_foreign_page(
         authority = origin.partition(b"://")[2]
         own = (own_origin or "").partition("://")[2].encode("latin-1", "replace")
         if authority.lower() not in (host.lower(), own.lower()) or not authority:
-            return CrossSite(origin=origin.decode("latin-1")[:200])
+            return Forbidden.of("cross-site", origin=origin.decode("latin-1")[:200])
     if site is not None and site not in _OWN_SITES and not is_page:  # Even with the hub's name: the page may be http.
-        return CrossSite(origin=None)
+        return Forbidden.of("cross-site", origin=None)
     return None
 
 

@@ -25,7 +25,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
 from uvicorn.server import ServerState
 
-from penstock.errors import MalformedRequest, PenstockError, RequestTooLarge, RequestTooSlow
+from penstock.errors import MalformedRequest, PenstockError, RequestTooLarge
 from penstock.server.http.problems import status_of
 from penstock.server.http.responses import CUT
 from penstock.server.http.tls import CLIENT_CERTIFICATE, client_certificate_of, has_all
@@ -572,7 +572,7 @@ class Http1Protocol(asyncio.Protocol):
         if not self._head_begun:
             self.transport.close()  # Nothing was asked.
             return
-        self._refusal = RequestTooSlow(part="headers", timeout_seconds=self.header_timeout)
+        self._refusal = MalformedRequest.of("request-too-slow", part="headers", timeout_seconds=self.header_timeout)
         self._refuse()
 
     def _on_slow_body(self) -> None:
@@ -584,7 +584,7 @@ class Http1Protocol(asyncio.Protocol):
         if seconds > 0:
             self._start_timer(seconds, self._on_slow_body, "body")
             return
-        self._refusal = RequestTooSlow(part="body", timeout_seconds=self.body_timeout)
+        self._refusal = MalformedRequest.of("request-too-slow", part="body", timeout_seconds=self.body_timeout)
         self._refuse()
 
 

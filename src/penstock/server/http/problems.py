@@ -30,7 +30,6 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.InvalidSetting: 422,
     errors.UnsupportedFormat: 406,
     errors.TooLarge: 413,
-    errors.RequestTooSlow: 408,
     errors.NotFound: 404,
     errors.Conflict: 409,
     errors.ProducerUnsafe: 409,
@@ -48,7 +47,6 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.Unavailable: 503,
     errors.DatabaseUnsuitable: 503,
     errors.ColdTierUnsuitable: 503,
-    errors.ReplicaUnsuitable: 503,
     errors.PenstockError: 500,
 }
 _STATUS_OF_CODE: Final[dict[str, int]] = {
@@ -64,6 +62,7 @@ _STATUS_OF_CODE: Final[dict[str, int]] = {
     "upload-incomplete": 422,
     "target-too-long": 414,
     "foreign-host": 421,
+    "request-too-slow": 408,
     "headers-too-large": 431,
 }
 """The statuses of codes that differ from the status of their class."""

@@ -17,7 +17,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Scope
 
-from penstock.errors import BadParameter, CrossSite, MalformedEvent, PenstockError, RequestTooLarge, UnsupportedFormat
+from penstock.errors import BadParameter, Forbidden, MalformedEvent, PenstockError, RequestTooLarge, UnsupportedFormat
 from penstock.schema.json_text import decode, explain_malformed, refuse_duplicate_keys
 from penstock.server.http.browsers import find_foreign_page, is_linkable, is_own_name, name_of
 from penstock.server.http.encoding import decode_body, join_pieces
@@ -97,7 +97,7 @@ def _find_browser_refusal(
     is_page = scope["method"] in ("GET", "HEAD") and is_linkable(route_path(scope))
     refusal = find_foreign_page(host=host, own_origin=own_origin, origin=origin, site=site, is_page=is_page)
     if names is not None and refusal is None and not is_own_name(host) and name_of(host) not in names:
-        return CrossSite.of("foreign-host", host=make_printable(host.decode("latin-1"))[:200])
+        return Forbidden.of("foreign-host", host=make_printable(host.decode("latin-1"))[:200])
     return refusal
 
 

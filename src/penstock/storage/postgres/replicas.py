@@ -20,7 +20,7 @@ import structlog
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from penstock.core.database_url import format_postgres, show_url
-from penstock.errors import BadParameter, PenstockError, ReplicaUnsuitable
+from penstock.errors import BadParameter, DatabaseUnsuitable, PenstockError
 from penstock.storage.log.events import LogRepository
 from penstock.storage.log.removal import RemovalRepository
 from penstock.storage.postgres import POSTGRES
@@ -169,7 +169,7 @@ class Replica:
 
         Raises:
             PenstockError: the primary cannot be asked.
-            ReplicaUnsuitable: it is no standby of the primary, or its role may not read the events.
+            DatabaseUnsuitable: it is no standby of the primary, or its role may not read the events.
         """
         if time.monotonic() < self._retry_at:
             return
@@ -182,11 +182,11 @@ class Replica:
                     connection.execute("SELECT FROM penstock_event, penstock_partition, penstock_hole LIMIT 0")
         except psycopg.errors.InsufficientPrivilege as error:
             self._leave(error)
-            raise ReplicaUnsuitable.of("replica-denied", replica=self.url, reason=_one_line(error)) from error
+            raise DatabaseUnsuitable.of("replica-denied", replica=self.url, reason=_one_line(error)) from error
         except psycopg.Error as error:
             self._leave(error)
             return
-        except ReplicaUnsuitable as error:
+        except DatabaseUnsuitable as error:
             self._leave(error)
             raise
         self._primary = primary
@@ -196,9 +196,9 @@ class Replica:
 
     def _check_identity(self, primary: ServerIdentity, found: ServerIdentity) -> None:
         if (primary.system, primary.database) != (found.system, found.database):
-            raise ReplicaUnsuitable.of("replica-of-another", replica=self.url)
+            raise DatabaseUnsuitable.of("replica-of-another", replica=self.url)
         if not found.is_standby:
-            raise ReplicaUnsuitable.of("replica-is-primary", replica=self.url)
+            raise DatabaseUnsuitable.of("replica-is-primary", replica=self.url)
 
     def _note_lag(self, at: float, position: int, replayed: int) -> None:
         samples = [*self._samples, (at, position)]

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from penstock.core.access import Caller
-from penstock.errors import TokenNotFound, TokenSuperseded
+from penstock.errors import RecordNotFound, TokenSuperseded
 from penstock.hub.admin.permissions import AccessPolicy
 from penstock.hub.admin.sweeping import TOKENS_KEPT_SECONDS
 from penstock.hub.admin.tokens import TOKEN_CHARS, USE_INTERVAL, Tokens
@@ -98,7 +98,7 @@ def test_revoked_token_is_nobodys(hub: Hub, tokens: Tokens) -> None:
 
     assert find(hub, created.secret) is None
     assert find(hub, other.secret) == BILLING
-    with pytest.raises(TokenNotFound):
+    with pytest.raises(RecordNotFound):
         tokens.revoke(created.token.id)
 
 
@@ -120,7 +120,7 @@ def test_rotation_prolongs_no_token(tokens: Tokens, clock: VirtualClock) -> None
     tokens.rotate(old.token.id, overlap=3600)
 
     assert {each.id: each.expires_at for each in tokens.list()}[old.token.id] == clock() + 10 * ONE_SECOND
-    with pytest.raises(TokenNotFound):
+    with pytest.raises(RecordNotFound):
         tokens.rotate("unknown", overlap=0)
 
 

@@ -11,13 +11,12 @@ from penstock.core.events.event import NewEvent
 from penstock.core.events.partitioning import hash_partition
 from penstock.errors import (
     BatchNotFound,
-    BatchUnfinished,
+    BatchRefused,
     DatabaseUnavailable,
     InvalidEvent,
     LimitReached,
     OutcomeUnknown,
     PenstockError,
-    UploadRefused,
 )
 from penstock.hub.batches import batches as staging
 from penstock.hub.batches.batches import BatchOutcome, UploadManifest, digest_of
@@ -134,7 +133,7 @@ def test_batch_is_published_in_the_order_of_its_named_uploads(either_hub: Hub) -
     assert read_numbers(either_hub) == split(8)
     assert done.appended == done.batch.events == 8
     assert json.loads(done.batch.offsets) == {"0": [[0, 3]], "1": [[0, 3]]}
-    with pytest.raises((UploadRefused, BatchNotFound)):
+    with pytest.raises((BatchRefused, BatchNotFound)):
         either_hub.batches.add(NAME, first.name, 1, NewEvents(make_events(range(1))), b"0" * 16, rejects=False)
 
 
@@ -275,10 +274,10 @@ def test_batch_is_refused_until_the_one_before_is_published_to_its_end(hub: Hub)
     with pytest.raises(DatabaseUnavailable):
         publish(hub, part)
 
-    with pytest.raises(BatchUnfinished) as refused:
+    with pytest.raises(BatchRefused) as refused:
         publish(hub, name=next_one)
     assert refused.value.newest == 0
-    with pytest.raises(BatchUnfinished):
+    with pytest.raises(BatchRefused):
         hub.batches.open(next_one, "q")
     assert not isinstance(hub.batches.open(FIRST, "q"), str), "its uploads are settled"
     publish(hub)
@@ -432,12 +431,12 @@ def test_upload_other_than_its_part_says_is_refused(hub: Hub) -> None:
     part = upload_numbers(hub, 4, chunk=2)
     other = upload(hub, make_events(range(2)), name=FIRST._replace(group="other"))
     for wrong in ({"chunks": 1}, {"chunks": 3}, {"events": 5}, {"digest": b"0" * 16}):
-        with pytest.raises(UploadRefused, check=has_code("upload-incomplete")):
+        with pytest.raises(BatchRefused, check=has_code("upload-incomplete")):
             publish(hub, part._replace(**wrong))
     for unknown in (part._replace(name="0" * 32), other):
         with pytest.raises(BatchNotFound, check=has_code("upload-not-found")):
             publish(hub, unknown)
-    with pytest.raises(UploadRefused, check=has_code("upload-incomplete"), match="named twice"):
+    with pytest.raises(BatchRefused, check=has_code("upload-incomplete"), match="named twice"):
         publish(hub, part, part)
     with pytest.raises(BatchNotFound):
         hub.batches.get_batch(FIRST)
@@ -451,7 +450,7 @@ def test_repeated_chunk_is_kept_once_and_another_one_of_its_number_refused(hub: 
 
     kept, _ = hub.batches.add(NAME, part.name, 0, NewEvents(events), same, rejects=False)
     assert kept.events == 2
-    with pytest.raises(UploadRefused, check=has_code("chunk-differs")):
+    with pytest.raises(BatchRefused, check=has_code("chunk-differs")):
         hub.batches.add(NAME, part.name, 0, NewEvents(make_events(range(3))), b"1" * 16, rejects=False)
 
 
