@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page, expect
 from penstock.core.access import Caller
 from penstock.core.groups.groups import PositionCommit
 from penstock.core.registry.event_type import EventType
-from penstock.server.console.files import STATIC
+from penstock.server.console.pages import STATIC
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import live_hub

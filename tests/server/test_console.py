@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from penstock.server import HubApp
 from penstock.server.authentication.proxy_header import ProxyHeaderMethod
-from penstock.server.console.files import STATIC, VENDOR, load_files
+from penstock.server.console.pages import STATIC, VENDOR, load_console
 from penstock.server.http.browser_app import MEDIA_TYPES
 from tests.served import problem_of
 
@@ -99,7 +99,7 @@ def test_missing_file_of_the_console_is_a_problem(tmp_path: Path, path: str) -> 
 
 @pytest.mark.parametrize("path", ["../files.py", "x/../files.py", "vendor/../app.js", "/etc/passwd", "", "."])
 def test_nothing_but_the_files_read_at_the_start_is_found(path: str) -> None:
-    files = load_files()
+    files = load_console()
 
     assert files.find(path) is None
     assert files.find(f"{files.digest}/{path}") is None
@@ -137,7 +137,7 @@ def test_console_is_on_by_default_where_callers_are_known_or_local(
 
 def test_console_without_its_libraries_says_how_to_load_them(tmp_path: Path) -> None:
     app = HubApp(f"sqlite:///{tmp_path}/hub.db", console=True)
-    app._app.state.console = load_files(STATIC, tmp_path / "missing")
+    app._app.state.console = load_console(STATIC, tmp_path / "missing")
     answer = TestClient(app).get("/console")
 
     assert answer.status_code == 503

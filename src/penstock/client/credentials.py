@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import httpx2
 
-from penstock.client.hosts import is_this_machine
+from penstock.core.hosts import is_this_machine
 from penstock.errors import BadParameter
 
 _UNAUTHORIZED: Final = 401

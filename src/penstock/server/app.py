@@ -19,7 +19,7 @@ from penstock.hub.admin.permissions import AccessPolicy, DefaultAccess
 from penstock.hub.hub import Hub
 from penstock.server.auth import admit, check_producer, check_producer_owner, resource_of
 from penstock.server.authentication.authentication import Authentication, Method
-from penstock.server.console.files import load_files
+from penstock.server.console.pages import load_console
 from penstock.server.http.cors import AllowedOrigins
 from penstock.server.http.encoding import choose_form, prefers
 from penstock.server.http.problems import on_defect, on_http_error, on_penstock_error, problem_response
@@ -121,7 +121,7 @@ class HubApp:
         self._app.state.operations = ROUTES
         self._app.state.nakadi_strict = nakadi_strict
         has_console = bool(authentication) or is_local if console is None else console
-        self._app.state.console = load_files() if has_console else None
+        self._app.state.console = load_console() if has_console else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection (ASGI)."""

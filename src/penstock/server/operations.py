@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from penstock import __version__
-from penstock.server.console.files import CONSOLE
+from penstock.server.console.pages import CONSOLE
 from penstock.server.http.encoding import choose_form
 from penstock.server.http.responses import json_response, link, server_url
 from penstock.server.metrics import METRICS_MEDIA_TYPE

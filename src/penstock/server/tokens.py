@@ -15,7 +15,7 @@ from penstock.server.auth import sender_of
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response
 from penstock.server.state import State, state_of
-from penstock.wire.body import convert_body
+from penstock.wire.arguments import convert_body
 from penstock.wire.query import make_printable
 
 BODY_BYTES_MAX: Final = 64 * 1024

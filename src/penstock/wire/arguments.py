@@ -1,9 +1,28 @@
-"""Checks of arguments that users pass to clients and readers. Errors name the argument, its value, and a right one."""
+"""Check the arguments of clients and readers, and the bodies of requests.
+
+Errors name the argument, its value, and a right one.
+"""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from penstock.errors import BadParameter
+
+Given = TypeVar("Given", bound=msgspec.Struct)
+
+
+def convert_body(given: Any, type: type[Given], allowed: str) -> Given:
+    """Return *given*, decoded JSON, as *type*.
+
+    Raises:
+        BadParameter: A member is unknown, missing or malformed; *allowed* says what a body may have.
+    """
+    try:
+        return msgspec.convert(given, type)
+    except msgspec.ValidationError as error:
+        raise BadParameter(f"the body: {error}; allowed: {allowed}", parameter="body", allowed=allowed) from None
 
 
 def check_type(name: str, value: object, kinds: type | tuple[type, ...], allowed: str) -> None:

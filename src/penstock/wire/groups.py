@@ -19,7 +19,7 @@ from penstock.core.groups.parking import (
 )
 from penstock.core.log.start import START_FORM, Start, format_start, parse_start
 from penstock.errors import BadParameter
-from penstock.wire.body import convert_body
+from penstock.wire.arguments import convert_body
 from penstock.wire.query import Query, make_printable
 
 GROUPS_MAX: Final = 1_000

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from penstock.client.hosts import is_this_machine, parse_ip
+from penstock.core.hosts import is_this_machine, parse_ip
 from penstock.errors import ConnectionLost, Unavailable, Unreachable
 
 PORTS: Final = {"http": 80, "https": 443}

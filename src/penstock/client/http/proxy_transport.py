@@ -1,5 +1,6 @@
 """Transports for httpx that choose the proxy of each request from the environment; see `proxies`."""
 
+import os
 import ssl
 import threading
 from collections.abc import Callable
@@ -10,12 +11,16 @@ from typing import Final, Generic, TypeVar
 import httpx2
 
 from penstock.client.http.proxies import Proxy, proxy_for
-from penstock.client.http.trust import trust_environment
 from penstock.errors import BadParameter, RequirementMissing
 
 PROXY: Final = "penstock.proxy"
 """Request extension with the proxy that the request used."""
 CLOSED_MEANWHILE: Final = "the client was closed while it waited for the answer"
+_AUTHORITIES: Final = {
+    "SSL_CERT_FILE": "a file with certificates in PEM",
+    "SSL_CERT_DIR": "a folder with certificates, named as `openssl rehash` does",
+}
+"""Environment variables that name the certificate authorities to trust."""
 Way = TypeVar("Way")
 
 
@@ -78,7 +83,7 @@ def tls_context() -> ssl.SSLContext:
     Raises:
         BadParameter: See `trust_environment`.
     """
-    return trust_environment() or httpx2.create_ssl_context()
+    return _trust_environment() or httpx2.create_ssl_context()
 
 
 class _Connections(Generic[Way]):
@@ -130,3 +135,23 @@ def _require_usable(proxy: Proxy | None, host: str) -> Proxy | None:
             needed=f"socksio, for the proxy {proxy.without_password},", found="none", install=install
         )
     return proxy
+
+
+def _trust_environment() -> ssl.SSLContext | None:
+    """Return TLS settings that trust the authorities in SSL_CERT_FILE, else SSL_CERT_DIR; None if neither is set.
+
+    Raises:
+        BadParameter: The variable names something else; the error names it.
+    """
+    places = {variable: os.environ.get(variable) for variable in _AUTHORITIES}
+    variable = next((name for name, place in places.items() if place), None)
+    if variable is None:
+        return None
+    try:
+        if variable == "SSL_CERT_FILE":
+            return ssl.create_default_context(cafile=places[variable])
+        return ssl.create_default_context(capath=places[variable])
+    except OSError as error:  # An SSLError is one.
+        reason = str(error) if isinstance(error, ssl.SSLError) else error.strerror
+        allowed = f"{_AUTHORITIES[variable]}: {reason}"
+        raise BadParameter(parameter=variable, value=places[variable], allowed=allowed) from error

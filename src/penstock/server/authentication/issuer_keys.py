@@ -17,7 +17,7 @@ import httpx2
 import msgspec
 import structlog
 
-from penstock.client.hosts import is_this_machine
+from penstock.core.hosts import is_this_machine
 from penstock.errors import RequirementMissing
 
 REFRESH_INTERVAL: Final = 300.0

@@ -1,11 +1,26 @@
-"""The routes of the console: its page, and the files that the page loads."""
+"""The routes of the console: its page, and the files that the page loads. Nothing else below `/console` is served."""
+
+from pathlib import Path
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.errors import ConsoleNotFound
-from penstock.server.http.browser_app import ASSETS, BrowserApp, answer_file, answer_page
+from penstock.server.http.browser_app import ASSETS, BrowserApp, answer_file, answer_page, load_app
 from penstock.wire.query import make_printable
+
+CONSOLE: Final = "/console"
+_HERE: Final = Path(__file__).parent
+STATIC: Final = _HERE / "static"
+VENDOR: Final = _HERE / "vendor"
+REQUIRED: Final = frozenset({"vendor/preact.js", "vendor/uplot.js", "vendor/uplot.css"})
+"""The libraries without which the console does not run."""
+
+
+def load_console(static: Path = STATIC, vendor: Path = VENDOR) -> BrowserApp:
+    """Return the console with the files in two folders, read once in a process."""
+    return load_app("The console", CONSOLE, static, vendor, REQUIRED)
 
 
 async def show_console(request: Request) -> Response:

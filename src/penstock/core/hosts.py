@@ -2,11 +2,10 @@
 
 import ipaddress
 import re
-import socket
 from typing import Final
 
-_NUMBERS: Final = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)(\.(0[xX][0-9a-fA-F]+|[0-9]+))*", re.ASCII)
-"""The forms of an IPv4 address that `inet_aton` reads: up to four decimal, octal or hexadecimal numbers."""
+_NUMBERS: Final = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)(\.(0[xX][0-9a-fA-F]+|[0-9]+)){0,3}", re.ASCII)
+"""The forms of an IPv4 address that POSIX's `inet_aton` reads: up to four decimal, octal or hexadecimal numbers."""
 
 
 def is_this_machine(host: str) -> bool:
@@ -33,7 +32,16 @@ def parse_ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return ipaddress.ip_address(host)
     except ValueError:
         pass
-    try:
-        return ipaddress.IPv4Address(socket.inet_aton(host)) if _NUMBERS.fullmatch(host) else None
-    except OSError:
+    if not _NUMBERS.fullmatch(host):
         return None
+    try:
+        *octets, rest = map(_parse_number, host.split("."))
+        return ipaddress.IPv4Address(bytes(octets) + rest.to_bytes(4 - len(octets), "big"))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _parse_number(text: str) -> int:
+    if text[:2] in ("0x", "0X"):
+        return int(text, 16)
+    return int(text, 8 if text.startswith("0") else 10)
