@@ -13,6 +13,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+import structlog
 from _pytest.doctest import DoctestModule
 
 from penstock.storage import open_store
@@ -53,6 +54,9 @@ def pytest_configure() -> None:
     """
     use_memory()
     share_certificates()
+    # By default structlog draws tables of all variables of a traceback, which takes a second and a half.
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure([*structlog.get_config()["processors"][:-1], plain])
     LiveHub.start_penstock = FORKS.hub  # type: ignore[method-assign]
     for name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
         os.environ.setdefault(name, spark_options())

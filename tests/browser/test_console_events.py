@@ -13,7 +13,7 @@ import httpx2
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.browser.walking import next_moment, walk_to_event_type
+from tests.browser.walking import go, next_moment, walk_to_event_type
 from tests.forks import FORKS, PYTHON
 from tests.served import Served, create
 
@@ -55,7 +55,10 @@ def orders(http: httpx2.Client) -> Served:
 
 
 def open_events(page: Page, feed: Served, query: str = "") -> None:
-    page.goto(f"{feed.http.base_url}/console/event-types/{feed.name}/events{query}")
+    """Open the page, or go on to another one of it, without loading scripts again."""
+    console = f"{feed.http.base_url}/console"
+    show = go if page.url.startswith(console) else Page.goto
+    show(page, f"{console}/event-types/{feed.name}/events{query}")
 
 
 def places(page: Page) -> list[str]:

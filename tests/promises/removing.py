@@ -5,9 +5,10 @@ import time
 from itertools import count
 from typing import Any
 
+from penstock.hub import erasure
 from penstock.hub.admin import sweeping
 from penstock.hub.hub import Hub
-from penstock.hub.log import compaction, erasure
+from penstock.hub.log import compaction
 from penstock.storage import open_store
 from tests.unit.hub.forwarding import ForwardingStore
 

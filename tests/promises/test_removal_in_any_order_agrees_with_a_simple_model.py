@@ -16,12 +16,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from penstock.cold import parquet
 from penstock.core.log.cursor import FIRST, LAST, parse_cursor
 from penstock.errors import CursorExpired
+from penstock.hub import erasure
 from penstock.hub.cold import fetching
 from penstock.hub.cold.fetching import fetch
 from penstock.hub.cold.files import find_unknown
 from penstock.hub.cold.sealing import ABANDONED_SECONDS, KEPT_SECONDS, SealingOptions
 from penstock.hub.hub import Hub
-from penstock.hub.log import compaction, erasure, read
+from penstock.hub.log import compaction, read
 from penstock.hub.log.compaction import DELAY, DELETIONS_KEPT, LAG_MAX, Compactor
 from penstock.hub.log.read import WantedPartition
 from penstock.server.log.feeds import LineForm

@@ -7,7 +7,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -177,12 +177,10 @@ async def send_whole(app: HubApp, row: Row, **headers: str) -> Any:
     return await send(app, row, {"content-length": str(len(row.sent)), **headers}, [message(row.sent)])
 
 
-def dump(path: Path) -> list[str]:
-    """Return all that a database holds."""
-    with sqlite3.connect(path) as connection:
-        found = [*connection.iterdump()]
-    connection.close()
-    return found
+def dump(path: Path) -> bytes:
+    """Return all that a database holds, as it would be written into one file."""
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.serialize()
 
 
 @asynccontextmanager
