@@ -133,15 +133,17 @@ def postgres_cluster(request: pytest.FixtureRequest) -> Iterator[PostgresCluster
 
 
 @pytest.fixture(scope="session")
-def databases(postgres_cluster: PostgresCluster) -> Databases:
+def databases(postgres_cluster: PostgresCluster) -> Iterator[Databases]:
     """The databases of the cluster that are lent to tests."""
-    return Databases(postgres_cluster)
+    with closing(Databases(postgres_cluster)) as lent:
+        yield lent
 
 
 @pytest.fixture(scope="session")
-def empty_databases(postgres_cluster: PostgresCluster) -> EmptyDatabases:
+def empty_databases(postgres_cluster: PostgresCluster) -> Iterator[EmptyDatabases]:
     """The empty databases of the cluster that are lent to tests."""
-    return EmptyDatabases(postgres_cluster)
+    with closing(EmptyDatabases(postgres_cluster)) as lent:
+        yield lent
 
 
 @pytest.fixture

@@ -5,6 +5,13 @@ from pathlib import Path
 
 import psycopg
 
+from tests.databases import SESSION
+
+END_SESSION = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{session}' AND datname = '{database}'
+"""
+"""Nobody else may have the database open while it is copied."""
+
 
 class Backup:
     """A copy of a database, which is made and put back while no hub has the database open."""
@@ -16,6 +23,7 @@ class Backup:
         if self._file:
             shutil.copy(self._file, f"{self._file}.{self._copy}")
         else:
+            self._administer(END_SESSION.format(session=SESSION, database=self._name))
             self._administer(f'CREATE DATABASE "{self._name}_{self._copy}" TEMPLATE "{self._name}"')
 
     def put_back(self) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -46,9 +47,10 @@ def install(url: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def message_databases(postgres_cluster: PostgresCluster) -> MessageDatabases:
+def message_databases(postgres_cluster: PostgresCluster) -> Iterator[MessageDatabases]:
     """The databases with a MessageDB that are lent to tests."""
-    return MessageDatabases(postgres_cluster, install)
+    with closing(MessageDatabases(postgres_cluster, install)) as lent:
+        yield lent
 
 
 @pytest.fixture
