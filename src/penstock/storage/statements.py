@@ -5,8 +5,10 @@ database has a file of its own, `statements/NAME.sql` in its package, which wins
 or as `?` where a statement runs once for each of many rows. Shared files use these words where the databases differ
 only in spelling; `penstock.storage.sqlite` and `penstock.storage.postgres` translate them:
 
-- `json_each(:name)`, as a table: the rows are the elements of a JSON array of scalars. Their column is `value`, a text
+- `json_each(:name)`, as a table: the rows are the elements of a JSON array. Their column is `value`, a text
   on Postgres: `CAST(value AS bigint)` makes a number of it.
+- `as_json(text)`, before `->` or `->>`: the JSON value that a text is.
+- `json_group_array(column)`: the values of a column as a JSON array.
 - `FOR UPDATE`, `FOR KEY SHARE` and `SKIP LOCKED` lock rows on Postgres. On SQLite a write transaction locks the file.
 - `COLLATE "C"` compares the bytes of texts, as SQLite does anyway.
 - `greatest(a, b)` is the larger of two values.

@@ -75,9 +75,20 @@ def test_placeholders_are_translated_for_psycopg(sql: str, translated: str) -> N
         ),
         ('ORDER BY a COLLATE "C", b', "ORDER BY a, b", 'ORDER BY a COLLATE "C", b'),
         ("greatest(a, b)", "max(a, b)", "greatest(a, b)"),
+        ("as_json(t.a) -> 'b'", "t.a -> 'b'", "t.a::json -> 'b'"),
+        ("json_group_array(a)", "json_group_array(a)", "coalesce(json_agg(a), '[]')::text"),
         ("'x FOR UPDATE' -- greatest(a, b)", "'x FOR UPDATE' -- greatest(a, b)", "'x FOR UPDATE' -- greatest(a, b)"),
     ],
-    ids=["arrays", "row locks", "locks in subqueries", "order", "greatest", "literals and comments"],
+    ids=[
+        "arrays",
+        "row locks",
+        "locks in subqueries",
+        "order",
+        "greatest",
+        "members",
+        "aggregated arrays",
+        "literals and comments",
+    ],
 )
 def test_shared_words_are_translated_for_each_database(shared: str, sqlite: str, postgres: str) -> None:
     assert (to_sqlite(shared), to_postgres(shared)) == (sqlite, postgres)

@@ -1,7 +1,9 @@
 """Port of the outbox: rows that wait to be moved into the log, and rows that were rejected."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
 
 
 class OutboxRow(NamedTuple):
@@ -105,3 +107,8 @@ class OutboxRepository(Protocol):
 
     def expire_rejected(self, before: int, rows: int) -> int:
         """Delete some of the oldest *rows* rejected rows, those that were rejected before *before*; return how many."""
+
+
+def select_rejected(ids: Sequence[int] | None, event_type: str | None) -> dict[str, Any]:
+    """Return the parameters of statements that select rejected rows as `rejected_find` does."""
+    return {"ids": None if ids is None else msgspec.json.encode(list(ids)).decode(), "event_type": event_type}

@@ -6,6 +6,8 @@ from penstock.storage.statements import Dialect, replace_words
 
 _WORDS: Final = {
     r"\bjson_each\((:\w+)\)": r"json_array_elements_text(\1::json) AS json_each (value)",
+    r"\bas_json\(([\w.]+)\)": r"\1::json",
+    r"\bjson_group_array\((\w+)\)": r"coalesce(json_agg(\1), '[]')::text",
     r"\bclock_micros\(\)": "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
     r"(?<!:):([a-z_]\w*)": r"%(\1)s",
     r"\?": "%s",

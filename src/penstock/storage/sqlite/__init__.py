@@ -8,6 +8,7 @@ _WORDS: Final = {
     r"\s+FOR (UPDATE|KEY SHARE)( SKIP LOCKED)?\b": "",
     r' COLLATE "C"': "",
     r"\bgreatest\(": "max(",
+    r"\bas_json\(([\w.]+)\)": r"\1",
     r"\bclock_micros\(\)": "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
 }
 

@@ -20,7 +20,14 @@ from typing import Any, Final, NamedTuple
 import psycopg
 
 from penstock.storage.log.events import PartitionHead
-from penstock.storage.log.outbox import OutboxCount, OutboxRepository, OutboxRow, RejectedRow, TakenRows
+from penstock.storage.log.outbox import (
+    OutboxCount,
+    OutboxRepository,
+    OutboxRow,
+    RejectedRow,
+    TakenRows,
+    select_rejected,
+)
 from penstock.storage.postgres import POSTGRES
 from penstock.storage.postgres.history import PrimaryHistory
 from penstock.storage.store import AppendPlan
@@ -243,8 +250,7 @@ class PostgresOutbox(OutboxRepository):
     def _run(
         self, statement_name: str, ids: Sequence[int] | None, event_type: str | None, **given: Any
     ) -> "psycopg.Cursor[tuple[Any, ...]]":
-        selection = {"ids": None if ids is None else list(ids), "event_type": event_type}
-        return self._connection.execute(_sql[statement_name], given | selection)
+        return self._connection.execute(_sql[statement_name], given | select_rejected(ids, event_type))
 
     def _run_planned(self, statement_name: str, /, **given: Any) -> list[Any]:
         """Run a statement whose file first sets how it is planned; both go out in one exchange."""

@@ -2,8 +2,8 @@
 -- a new id and the number of this transaction, so that the next look of every hub finds them.
 WITH back AS (
     DELETE FROM penstock_rejected
-    WHERE (:ids::bigint[] IS NULL OR id = ANY(:ids::bigint[]))
-      AND (:event_type::text IS NULL OR event_type = :event_type)
+    WHERE (CAST(:ids AS text) IS NULL OR id IN (SELECT CAST(value AS bigint) FROM json_each(:ids)))
+      AND (CAST(:event_type AS text) IS NULL OR event_type = :event_type)
     RETURNING id, event_type, data, key, headers, "partition", created_at)
 INSERT INTO penstock_outbox (event_type, data, key, headers, "partition", created_at)
 SELECT event_type, data, key, headers, "partition", created_at FROM back ORDER BY id

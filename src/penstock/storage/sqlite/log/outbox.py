@@ -11,7 +11,14 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.storage.log.outbox import OutboxCount, OutboxRepository, OutboxRow, RejectedRow, TakenRows
+from penstock.storage.log.outbox import (
+    OutboxCount,
+    OutboxRepository,
+    OutboxRow,
+    RejectedRow,
+    TakenRows,
+    select_rejected,
+)
 from penstock.storage.sqlite import SQLITE
 
 _sql: Final = SQLITE.statements
@@ -64,7 +71,7 @@ class SqliteOutbox(OutboxRepository):
 
     def find_rejected(self, *, ids: Sequence[int] | None = None, event_type: str | None = None) -> Sequence[int]:
         """Return the ids of rejected rows, sorted."""
-        rows = self._connection.execute(_sql["rejected_find"], _selection(ids, event_type))
+        rows = self._connection.execute(_sql["rejected_find"], select_rejected(ids, event_type))
         return [row_id for (row_id,) in rows]
 
     def list_rejected(
@@ -77,19 +84,19 @@ class SqliteOutbox(OutboxRepository):
         after: int | None = None,
     ) -> Sequence[RejectedRow]:
         """Return the newest or oldest rejected rows."""
-        given = _selection(ids, event_type) | {"limit": limit, "newest": newest, "after": after}
+        given = select_rejected(ids, event_type) | {"limit": limit, "newest": newest, "after": after}
         with self._values_of_any_length():
             rows = self._connection.execute(_sql["rejected_list"], given).fetchall()
         return [RejectedRow(*map(_to_text, row)) for row in rows]
 
     def retry_rejected(self, *, ids: Sequence[int] | None = None, event_type: str | None = None) -> int:
         """Put rejected rows back into the outbox."""
-        self._connection.execute(_sql["rejected_retry"], _selection(ids, event_type))
+        self._connection.execute(_sql["rejected_retry"], select_rejected(ids, event_type))
         return self.delete_rejected(ids=ids, event_type=event_type)
 
     def delete_rejected(self, *, ids: Sequence[int] | None = None, event_type: str | None = None) -> int:
         """Delete rejected rows."""
-        return self._connection.execute(_sql["rejected_delete"], _selection(ids, event_type)).rowcount
+        return self._connection.execute(_sql["rejected_delete"], select_rejected(ids, event_type)).rowcount
 
     def expire_rejected(self, before: int, rows: int) -> int:
         """Delete rows that were rejected long ago."""
@@ -127,10 +134,6 @@ def _is_utf8(value: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _selection(ids: Sequence[int] | None, event_type: str | None) -> dict[str, Any]:
-    return {"ids": None if ids is None else msgspec.json.encode(list(ids)).decode(), "event_type": event_type}
 
 
 def _to_bytes(value: str | None) -> bytes | None:
