@@ -9,7 +9,7 @@ import pytest
 
 from penstock.client import Client, CursorTable
 from penstock.processing.duplicates import Duplicates
-from penstock.processing.history import HeldBack, by_parents, grouped
+from penstock.processing.history import Resequencer, group_events, sort_by_parents
 from penstock.testing.factories import a_business_event
 from penstock.testing.live_hub import live_hub
 from tests.exhaustive import examples
@@ -45,7 +45,7 @@ def test_processes_are_put_in_order_by_their_parents_while_they_are_read(
     came = steps + chance.choices(steps, k=50)
     chance.shuffle(came)
     client.publish(name, came)
-    held = HeldBack[Any]()
+    held = Resequencer[Any]()
 
     with connect() as connection:
         Duplicates(connection, name, "copy").create()
@@ -58,17 +58,17 @@ def test_processes_are_put_in_order_by_their_parents_while_they_are_read(
         while not at_end:
             page = feed.read(cursors, page_size_hint=30)
             duplicates = Duplicates(connection, name, "copy")
-            history = held.take(page, known=duplicates.seen(held.parents(page.events)))
+            history = held.take(page, known=duplicates.seen(held.find_unknown_parents(page.events)))
             assert history.missing == {}
             begun_at = place
             for event in duplicates.fresh(history.events):
                 connection.execute(f"INSERT INTO done VALUES ({place}, {event.data['order_id']}, {event.data['step']})")
                 place += 1
-            CursorTable(connection).advance(name, "copy", held.settled())
+            CursorTable(connection).advance(name, "copy", held.take_cursors())
             if chance.random() < 0.3:
                 connection.rollback()
                 place = begun_at
-                held = HeldBack()
+                held = Resequencer()
                 cursors = CursorTable(connection).load(name, "copy") or feed.cursors()
             else:
                 connection.commit()
@@ -79,8 +79,8 @@ def test_processes_are_put_in_order_by_their_parents_while_they_are_read(
         assert sorted(step for number, step in done if number == order) == list(range(6))
         places = {step: done.index((order, step)) for step in range(6)}
         assert all(places[parent] < places[step] for step in places for parent in parents(step))
-    whole = grouped(came, ["order_id"])
-    assert all(len(by_parents(events).events) == 6 for events in whole.values())
+    whole = group_events(came, ["order_id"])
+    assert all(len(sort_by_parents(events).events) == 6 for events in whole.values())
 
 
 def parents(step: int) -> list[int]:

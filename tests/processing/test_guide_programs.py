@@ -312,7 +312,7 @@ def disordered_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub
         ("prices", "SELECT id, version, gone FROM prices ORDER BY id", [(1, 10, 0), (2, 5, 1), (3, 1, 0)]),
         ("tracking", "SELECT place FROM moves ORDER BY rowid", [("Bergen",), ("Voss",), ("Oslo",)]),
     ],
-    ids=["Duplicates", "Latest", "Known", "HeldBack"],
+    ids=["Duplicates", "Latest", "Known", "Resequencer"],
 )
 def test_consumer_has_its_table_right_after_repeats_and_disorder(
     disordered_hub: LiveHub, tmp_path: Path, database: str, query: str, expected: list[Any]
@@ -325,7 +325,7 @@ def test_consumer_has_its_table_right_after_repeats_and_disorder(
 
 def test_histories_are_put_in_order(disordered_hub: LiveHub, tmp_path: Path) -> None:
     lines = ["1 ['C', 'U']", "2 ['C', 'U', 'D']", "3 ['S']", "P1 ['Bergen', 'Voss', 'Oslo']"]
-    assert output(program("steps = in_order(", disordered_hub), tmp_path).splitlines() == lines
+    assert output(program("steps = sort_events(", disordered_hub), tmp_path).splitlines() == lines
 
 
 def test_handler_of_the_guide_tells_its_statistics() -> None:

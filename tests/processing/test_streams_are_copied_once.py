@@ -169,7 +169,7 @@ def test_refused_stream_keeps_no_other_back(client: Client) -> None:
     copier._origins = target
     good, bad = span("S", 0), [StreamEvent("T", 0, "k", b"no JSON", key="7")]
     deliveries = [
-        Delivery((events[0].stream, ""), None, [copier._entry(events[0].stream, event) for event in events])
+        Delivery((events[0].stream, ""), None, [copier._make_entry(events[0].stream, event) for event in events])
         for events in (good, bad, span("U", 0))
     ]
     [first, second], [third] = target._publish(1, [deliveries[:2], deliveries[2:]])

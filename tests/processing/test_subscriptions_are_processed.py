@@ -317,14 +317,14 @@ def test_filtered_events_are_committed_and_a_missing_subscription_is_created(cli
 
 def test_failed_read_is_repeated(client: Client, read: Any, subscription: str, monkeypatch: pytest.MonkeyPatch) -> None:
     failures = iter([Unavailable(reason="a lookup has failed")] * 2)
-    began = SubscriptionSource.began
+    begin = SubscriptionSource._begin_stream
 
     def fails(source: SubscriptionSource) -> None:
         for failure in failures:
             raise failure
-        began(source)
+        begin(source)
 
-    monkeypatch.setattr(SubscriptionSource, "began", fails)
+    monkeypatch.setattr(SubscriptionSource, "_begin_stream", fails)
     publish(client, range(100))
     seen = Seen()
     with local(seen, read()) as running:

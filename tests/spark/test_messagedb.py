@@ -138,8 +138,8 @@ def test_role_of_messagedb_may_read(categories: Categories) -> None:
     with closing(
         MessageDatabase(messagedb.CategoryQuery(url=url, category=("account",), retry_timeout=0.0))
     ) as database:
-        assert database.heads(["account", "nobody"]) == {"account": 4, "nobody": 1}
-        assert database.page(CategoryRange("account", 2, 4), ["position"], 9) == [(2, 1), (3, 2)]
+        assert database.list_heads(["account", "nobody"]) == {"account": 4, "nobody": 1}
+        assert database.read_page(CategoryRange("account", 2, 4), ["position"], 9) == [(2, 1), (3, 2)]
 
 
 def test_database_without_messagedb_is_refused(spark: SparkSession, postgres_url: str) -> None:

@@ -143,37 +143,37 @@ class Batcher(Generic[T]):
         with self._turn:
             entry = _Entry(item, threading.Condition(self._turn))
             self._gate.add(entry, self._clock())
-            self._rouse()
+            self._notify_first()
             try:
-                self._see_to(entry)
+                self._await_call(entry)
             except BaseException:
                 if self._gate.withdraw(entry):
-                    self._rouse()  # The first entry's thread makes the next call.
+                    self._notify_first()  # The first entry's thread makes the next call.
                 raise
         return entry.outcome()
 
-    def _see_to(self, entry: "_Entry[T]") -> None:
+    def _await_call(self, entry: "_Entry[T]") -> None:
         """Wait for the call with *entry*; the thread whose entry is first in the queue makes it."""
         while not entry.is_done:
             seconds = self._gate.wait(self._clock()) if self._gate.first is entry else None
             if seconds == 0:
-                self._make(self._gate.take(self._clock()))
+                self._make_call(self._gate.take(self._clock()))
             else:
                 self._wait(entry.changed, seconds)
 
-    def _make(self, entries: Collection["_Entry[T]"]) -> None:
-        outcomes: Sequence[Callable[[], Any]] = [interrupted] * len(entries)
+    def _make_call(self, entries: Collection["_Entry[T]"]) -> None:
+        outcomes: Sequence[Callable[[], Any]] = [raise_interrupted] * len(entries)
         self._turn.release()
         try:
-            outcomes = outcomes_of(self._call, [entry.item for entry in entries], self._each)
+            outcomes = call_for_outcomes(self._call, [entry.item for entry in entries], self._each)
         finally:
             self._turn.acquire()
             self._gate.end()
             for entry, outcome in zip(entries, outcomes, strict=True):
                 entry.end(outcome)
-            self._rouse()
+            self._notify_first()
 
-    def _rouse(self) -> None:
+    def _notify_first(self) -> None:
         """Wake the thread that has to make the next call."""
         if self._gate.first is not None:
             self._gate.first.changed.notify()
@@ -231,7 +231,7 @@ class _Entry(Generic[T]):
         self.item = item
         self.changed = changed
         self.is_done = False
-        self.outcome: Callable[[], Any] = interrupted
+        self.outcome: Callable[[], Any] = raise_interrupted
 
     def end(self, outcome: Callable[[], Any]) -> None:
         self.outcome = outcome
@@ -239,15 +239,15 @@ class _Entry(Generic[T]):
         self.changed.notify()
 
 
-def outcomes_of(call: Callable[[list[T]], Any], items: list[T], each: bool) -> list[Callable[[], Any]]:
+def call_for_outcomes(call: Callable[[list[T]], Any], items: list[T], each: bool) -> list[Callable[[], Any]]:
     """Make *call*, and return a function for each of *items* that returns its result or raises the call's exception."""
     try:
-        return results_of(call([*items]), len(items), each)
+        return split_result(call([*items]), len(items), each)
     except Exception as error:  # noqa: BLE001 - It is raised to everyone.
-        return failures(error, len(items))
+        return repeat_failure(error, len(items))
 
 
-def results_of(returned: Any, count: int, each: bool) -> list[Callable[[], Any]]:
+def split_result(returned: Any, count: int, each: bool) -> list[Callable[[], Any]]:
     """Return the outcomes of *count* items from the value that their call has *returned*.
 
     Raises:
@@ -260,15 +260,15 @@ def results_of(returned: Any, count: int, each: bool) -> list[Callable[[], Any]]
         return [lambda: returned] * count
     if not isinstance(returned, Sequence) or isinstance(returned, str | bytes) or len(returned) != count:
         raise BadOutcome.of("bad-results", items=count, returned=f"{returned!r:.200}")
-    return [partial(_given, result) for result in returned]
+    return [partial(_return, result) for result in returned]
 
 
-def failures(error: Exception, count: int) -> list[Callable[[], Any]]:
+def repeat_failure(error: Exception, count: int) -> list[Callable[[], Any]]:
     """Return *error* as the outcome of each of *count* items."""
     return [partial(_raise, error)] * count
 
 
-def _given(result: Any) -> Any:
+def _return(result: Any) -> Any:
     return result
 
 
@@ -277,7 +277,7 @@ def _raise(error: Exception) -> Any:
     raise error.with_traceback(None)
 
 
-def interrupted() -> Any:
+def raise_interrupted() -> Any:
     """Raise the outcome of an item whose call was interrupted.
 
     Raises:
@@ -355,9 +355,9 @@ class AsyncBatcher(Generic[T]):
             while (seconds := self._gate.wait(loop.time())) is not None:
                 self._changed.clear()
                 if seconds == 0:
-                    await self._make(loop.time())
+                    await self._make_call(loop.time())
                 else:
-                    await self._lingered(seconds)
+                    await self._linger(seconds)
         finally:
             self._calls = None
             while (entry := self._gate.first) is not None:  # Cancelling the calls cancels the waiting tasks.
@@ -365,27 +365,27 @@ class AsyncBatcher(Generic[T]):
                 entry.outcome.cancel()
             self._idle()
 
-    async def _lingered(self, seconds: float) -> None:
+    async def _linger(self, seconds: float) -> None:
         try:
             await asyncio.wait_for(self._changed.wait(), seconds)
         except TimeoutError:
             return
 
-    async def _make(self, now: float) -> None:
+    async def _make_call(self, now: float) -> None:
         entries = self._gate.take(now)
         try:
             returned: Any = self._call([entry.item for entry in entries])
             if inspect.isawaitable(returned):  # Else it is written all the same.
                 returned = await returned
-            outcomes = results_of(returned, len(entries), self._each)
+            outcomes = split_result(returned, len(entries), self._each)
         except Exception as error:  # noqa: BLE001 - It is raised to everyone.
-            outcomes = failures(error, len(entries))
+            outcomes = repeat_failure(error, len(entries))
         except BaseException as error:
             if not isinstance(error, asyncio.CancelledError) or is_cancelled():
                 for entry in entries:
                     entry.outcome.cancel()
                 raise
-            outcomes = [interrupted] * len(entries)
+            outcomes = [raise_interrupted] * len(entries)
         finally:
             self._gate.end()
         for entry, outcome in zip(entries, outcomes, strict=True):

@@ -9,7 +9,17 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from penstock.core.events.encoding import describe_mismatch
 from penstock.errors import BadParameter, EventUnusable
-from penstock.processing.event import FieldReader, Fields, Ordering, Values, body, many, one, source_of, unplaced
+from penstock.processing.event import (
+    FieldReader,
+    Fields,
+    Ordering,
+    Values,
+    decode_body,
+    make_order_error,
+    to_origin,
+    unwrap,
+    wrap,
+)
 from penstock.schema.guidelines.draft import ENTITY_KEY_FIELDS, Draft
 from penstock.schema.traversal import key_path
 
@@ -38,7 +48,7 @@ class Change(NamedTuple, Generic[E]):
 
         If the feed is read into a type, `event.data` has the record in that type.
         """
-        record: dict[str, Any] = body(self.event)["data"]
+        record: dict[str, Any] = decode_body(self.event)["data"]
         return record
 
 
@@ -78,7 +88,7 @@ class Changes:
     def __init__(
         self, event_type: str | Mapping[str, Any], *, entity: Fields | None = None, order_by: Fields | None = None
     ) -> None:
-        source = source_of(event_type)
+        source = to_origin(event_type)
         if source.category not in (None, "data"):
             raise EventUnusable.of(
                 "wrong-category",
@@ -101,8 +111,10 @@ class Changes:
         Raises:
             EventUnusable: an event does not name its entity.
         """
-        found = (self._reader.read(event, body(event), index, self.event_type) for index, event in enumerate(events))
-        return [one(entity) for entity in dict.fromkeys(found)]
+        found = (
+            self._reader.read(event, decode_body(event), index, self.event_type) for index, event in enumerate(events)
+        )
+        return [unwrap(entity) for entity in dict.fromkeys(found)]
 
     def newest(self, events: Iterable[E], known: Mapping[Any, Any]) -> list[Change[E]]:
         """Return the changes that take effect, at most one for each entity: the newest, if newer than the known one.
@@ -129,11 +141,11 @@ class Changes:
         """
         found: dict[Values, Candidate[E]] = {}
         for index, event in enumerate(events):
-            whole = body(event)
+            whole = decode_body(event)
             deletes = self._deletes(event, whole, index)
             entity = self._reader.read(event, whole, index, self.event_type)
-            order = self._ordering.key(event, whole, index)
-            this = Candidate(Change(event, one(entity), one(order), deletes), order, index)
+            order = self._ordering.read_key(event, whole, index)
+            this = Candidate(Change(event, unwrap(entity), unwrap(order), deletes), order, index)
             best = found.get(entity)
             if best is None or self._supersedes(this, best.order, best.change.deletes):
                 found[entity] = this
@@ -151,7 +163,7 @@ class Changes:
         last = known.get(candidate.change.entity)
         if not isinstance(last, LastChange):
             last = LastChange(last)
-        return last.order is None or self._supersedes(candidate, many(last.order), last.deleted)
+        return last.order is None or self._supersedes(candidate, wrap(last.order), last.deleted)
 
     def _supersedes(self, this: Candidate[Any], last: Values, is_deleted: bool) -> bool:
         found = self._ordering.compare(this.change.event, this.number, this.order, last)
@@ -160,9 +172,13 @@ class Changes:
     def _deletes(self, event: Any, whole: Any, index: int) -> bool:
         operation = whole.get("data_op") if isinstance(whole, Mapping) else None
         if operation not in _OPERATIONS:
-            raise unplaced(event, index, self.event_type, f"data_op {describe_mismatch(operation, 'C, U, D or S')}")
+            raise make_order_error(
+                event, index, self.event_type, f"data_op {describe_mismatch(operation, 'C, U, D or S')}"
+            )
         if not isinstance(whole.get("data"), Mapping):
-            raise unplaced(event, index, self.event_type, f"data {describe_mismatch(whole.get('data'), 'an object')}")
+            raise make_order_error(
+                event, index, self.event_type, f"data {describe_mismatch(whole.get('data'), 'an object')}"
+            )
         return bool(operation == "D")
 
 

@@ -10,7 +10,7 @@ from penstock.client.concurrency import AsyncCancel, Cancel, check_async_cancel,
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.errors import BadParameter
 from penstock.processing.engine.rules import Rules
-from penstock.processing.event_handler import Ended, as_handler, ended_by_signals
+from penstock.processing.event_handler import Terminated, end_on_signals, to_handler
 from penstock.processing.handlers import Classify, Handler, Together
 from penstock.processing.runners.local import LocalProcessor
 from penstock.processing.sources.subscription import SubscriptionSource
@@ -46,15 +46,15 @@ def consume_subscription(
     check_cancel(cancel)
     try:
         with (
-            ended_by_signals(),
-            _make(url, subscription, handler, options, http=http, auth=auth) as processor,
+            end_on_signals(),
+            _make_processor(url, subscription, handler, options, http=http, auth=auth) as processor,
         ):
             if cancel is None:
                 processor.wait()
                 return
             while not (processor.wait(CANCELLED_INTERVAL) or cancel.is_set()):
                 pass
-    except (Ended, KeyboardInterrupt):
+    except (Terminated, KeyboardInterrupt):
         return
 
 
@@ -74,15 +74,15 @@ async def async_consume_subscription(
         allowed = "an AsyncClient that was made with auth, and not with http: its connections cannot be used in threads"
         raise BadParameter(parameter="http", value=type(http).__name__, allowed=allowed)
     loop = asyncio.get_running_loop()
-    processor = await asyncio.to_thread(_make, url, subscription, handler, options, auth=auth, loop=loop)
+    processor = await asyncio.to_thread(_make_processor, url, subscription, handler, options, auth=auth, loop=loop)
     over = asyncio.Event()
-    waiting = threading.Thread(target=_tell, args=(processor, loop, over), name="penstock-consume", daemon=True)
+    waiting = threading.Thread(target=_notify_end, args=(processor, loop, over), name="penstock-consume", daemon=True)
     ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(over.wait())]
     try:
         processor.start()
         waiting.start()
         if cancel is not None:
-            ends.append(asyncio.ensure_future(_set(cancel)))
+            ends.append(asyncio.ensure_future(_await_cancel(cancel)))
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
         processor.grace_seconds = 0.0  # Cancelling the task cancels its handlers too.
@@ -104,17 +104,17 @@ async def _stop(processor: LocalProcessor) -> None:
         raise
 
 
-async def _set(cancel: AsyncCancel) -> None:
+async def _await_cancel(cancel: AsyncCancel) -> None:
     await cancel.wait()
 
 
-def _tell(processor: LocalProcessor, loop: asyncio.AbstractEventLoop, over: asyncio.Event) -> None:
+def _notify_end(processor: LocalProcessor, loop: asyncio.AbstractEventLoop, over: asyncio.Event) -> None:
     processor.wait()
     with suppress(RuntimeError):  # The loop is closed: no task waits.
         loop.call_soon_threadsafe(over.set)
 
 
-def _make(
+def _make_processor(
     url: str,
     subscription: str | Mapping[str, Any],
     handler: Callable[..., Any] | Together,
@@ -124,7 +124,7 @@ def _make(
     http: Any = None,
     loop: asyncio.AbstractEventLoop | None = None,
 ) -> LocalProcessor:
-    handles: Handler | Together = handler if isinstance(handler, Together) else as_handler(handler)
+    handles: Handler | Together = handler if isinstance(handler, Together) else to_handler(handler)
     source = SubscriptionSource(
         url, subscription, http=http, auth=auth, batch_limit=options.batch_limit,
         batch_flush_timeout=options.batch_flush_timeout, max_uncommitted_events=options.max_uncommitted_events,

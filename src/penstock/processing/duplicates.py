@@ -11,7 +11,7 @@ import msgspec
 
 from penstock.errors import BadParameter, EventUnusable
 from penstock.processing.database import AsyncDatabase, Clock, Database, Plan, Step, system_clock
-from penstock.processing.event import eid_of, one_case, partition_of, source_of
+from penstock.processing.event import find_partition, normalize_eid, read_eid, to_origin
 from penstock.processing.parameters import check_count, check_function, check_name, check_seconds
 
 __all__ = ["AsyncDuplicates", "Duplicates"]
@@ -36,7 +36,7 @@ class _Memory:
         window_seconds: float | None,
         clock: Clock,
     ) -> None:
-        source = source_of(event_type)
+        source = to_origin(event_type)
         if source.category not in (None, "business", "data"):
             reason = "its events have no id by which a repeat could be told"
             raise EventUnusable.of(
@@ -59,10 +59,10 @@ class _Memory:
         first: dict[str, E] = {}
         eids: dict[int, list[str]] = {}
         for index, event in enumerate(events):
-            eid = eid_of(event, index, self._feed)
+            eid = read_eid(event, index, self._feed)
             if eid not in first:
                 first[eid] = event
-                eids.setdefault(partition_of(event), []).append(eid)
+                eids.setdefault(find_partition(event), []).append(eid)
         if not first:
             return []
         now = self._clock()
@@ -83,7 +83,7 @@ class _Memory:
         return [event for eid, event in first.items() if eid in added]
 
     def seen(self, eids: Iterable[str]) -> Plan[set[str]]:
-        asked = sorted({one_case(eid) for eid in eids})
+        asked = sorted({normalize_eid(eid) for eid in eids})
         if not asked:
             return set()
         listed = msgspec.json.encode(asked).decode()

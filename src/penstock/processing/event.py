@@ -31,13 +31,13 @@ class EventOrigin(NamedTuple):
     """As the hub shows it; empty if it is unknown."""
 
 
-def source_of(event_type: str | Mapping[str, Any]) -> EventOrigin:
+def to_origin(event_type: str | Mapping[str, Any]) -> EventOrigin:
     """Return the origin of events from *event_type*: its definition as `Client.event_type` returns it, or a name alone.
 
     Raises:
         TypeError: it is neither.
 
-    >>> source_of({"name": "order.placed", "category": "business"}).category
+    >>> to_origin({"name": "order.placed", "category": "business"}).category
     'business'
     """
     given: Any = event_type
@@ -50,74 +50,76 @@ def source_of(event_type: str | Mapping[str, Any]) -> EventOrigin:
     )
 
 
-def body(event: Any) -> Any:
+def decode_body(event: Any) -> Any:
     """Return the event itself: the decoded JSON of an event from a feed; any other event unchanged."""
     if not isinstance(event, FeedEvent):
         return event
     return _decode(event.raw) if event.is_typed else event.data
 
 
-def partition_of(event: Any) -> int:
+def find_partition(event: Any) -> int:
     """Return the partition from which *event* was read; 0 if it is unknown."""
     return event.partition if isinstance(event, FeedEvent) else 0
 
 
-def metadata_of(event: Any) -> Mapping[str, Any]:
+def read_metadata(event: Any) -> Mapping[str, Any]:
     """Return the metadata of *event*; empty if it has none."""
     if isinstance(event, FeedEvent) and event.is_typed:
         return event.metadata
-    whole = body(event)
+    whole = decode_body(event)
     found = whole.get("metadata") if isinstance(whole, Mapping) else None
     return found if isinstance(found, Mapping) else {}
 
 
-def eid_of(event: Any, index: int, event_type: str | None) -> str:
+def read_eid(event: Any, index: int, event_type: str | None) -> str:
     """Return the id of *event*; a UUID in lower case, since UUIDs are case-insensitive.
 
     Raises:
         EventUnusable: it has no id, or an invalid one; names the event by its *index* in the batch.
 
-    >>> eid_of({"metadata": {"eid": "0D3E36C0-0E5E-4A3B-9B4E-8F1A3F2B6C7D"}}, 0, None)
+    >>> read_eid({"metadata": {"eid": "0D3E36C0-0E5E-4A3B-9B4E-8F1A3F2B6C7D"}}, 0, None)
     '0d3e36c0-0e5e-4a3b-9b4e-8f1a3f2b6c7d'
     """
-    eid = metadata_of(event).get("eid")
+    eid = read_metadata(event).get("eid")
     if type(eid) is not str or not 0 < len(eid) <= EID_CHARS_MAX or "\0" in eid:
         reason = describe_mismatch(eid, f"a text of 1 to {EID_CHARS_MAX} characters")
-        raise EventUnusable.of("eid-missing", **_named(event, index, event_type), reason=reason)
-    return one_case(eid)
+        raise EventUnusable.of("eid-missing", **_describe_event(event, index, event_type), reason=reason)
+    return normalize_eid(eid)
 
 
-def parents_of(event: Any, index: int, event_type: str | None) -> tuple[str, ...]:
+def read_parents(event: Any, index: int, event_type: str | None) -> tuple[str, ...]:
     """Return the ids in `metadata.parent_eids` of *event*; empty if there are none.
 
     Raises:
         EventUnusable: a value is no id.
     """
-    parents = metadata_of(event).get("parent_eids")
+    parents = read_metadata(event).get("parent_eids")
     if parents is None:
         return ()
     if type(parents) is list and all(type(parent) is str for parent in parents):
-        return tuple(dict.fromkeys(map(one_case, parents)))
-    raise unplaced(event, index, event_type, f"metadata.parent_eids {describe_mismatch(parents, 'a list of ids')}")
-
-
-def unplaced(event: Any, index: int | None, event_type: str | None, reason: str) -> EventUnusable:
-    """Return the error that *event* cannot be put in order, with the *reason*."""
-    return EventUnusable.of(
-        "order-unknown", **_named(event, index, event_type), eid=metadata_of(event).get("eid"), reason=reason
+        return tuple(dict.fromkeys(map(normalize_eid, parents)))
+    raise make_order_error(
+        event, index, event_type, f"metadata.parent_eids {describe_mismatch(parents, 'a list of ids')}"
     )
 
 
-def _named(event: Any, index: int | None, event_type: str | None) -> dict[str, Any]:
-    metadata = metadata_of(event)
+def make_order_error(event: Any, index: int | None, event_type: str | None, reason: str) -> EventUnusable:
+    """Return the error that *event* cannot be put in order, with the *reason*."""
+    return EventUnusable.of(
+        "order-unknown", **_describe_event(event, index, event_type), eid=read_metadata(event).get("eid"), reason=reason
+    )
+
+
+def _describe_event(event: Any, index: int | None, event_type: str | None) -> dict[str, Any]:
+    metadata = read_metadata(event)
     name = event_type if event_type is not None else metadata.get("event_type")
-    said = {"of": name, "partition": partition_of(event), "eid": metadata.get("eid")}
+    said = {"of": name, "partition": find_partition(event), "eid": metadata.get("eid")}
     place = "an event" if index is None else f"event {index} of the batch"
     told = ", ".join([place, *(f"{what} {value!r}" for what, value in said.items() if value is not None)])
-    return {"event_type": name, "partition": partition_of(event), "index": index, "event": told}
+    return {"event_type": name, "partition": find_partition(event), "index": index, "event": told}
 
 
-def one_case(eid: str) -> str:
+def normalize_eid(eid: str) -> str:
     """Return a UUID in lower case, since UUIDs are case-insensitive; any other id unchanged."""
     return eid if eid.islower() or not _UUID.fullmatch(eid) else eid.lower()
 
@@ -149,7 +151,7 @@ class FieldReader:
         self._paths: list[tuple[str, Path]] = [] if callable(fields) else [(field, key_path(field)) for field in fields]
 
     def read(self, event: Any, whole: Any, index: int, event_type: str | None) -> Values:
-        """Return the values of *event*, whose `body` is *whole*, one for each field.
+        """Return the values of *event*, whose `decode_body` is *whole*, one for each field.
 
         Raises:
             EventUnusable: a value is missing or of another type; names the event and the field.
@@ -159,27 +161,27 @@ class FieldReader:
             given = value if isinstance(value, tuple) else (value,)
             named = [("the function's value", each) for each in given]
         else:
-            named = [(field, _at(whole, path)) for field, path in self._paths]
+            named = [(field, _follow_path(whole, path)) for field, path in self._paths]
         for field, value in named:
             if type(value) not in self._types:
                 wrong = describe_mismatch(None if value is _MISSING else value, self._right)
-                raise unplaced(event, index, event_type, f"{field} {wrong}")
+                raise make_order_error(event, index, event_type, f"{field} {wrong}")
         return tuple([value for _, value in named])
 
 
-def one(values: Values) -> Any:
+def unwrap(values: Values) -> Any:
     """Return the value itself if there is one field, else the tuple of all values.
 
-    >>> one((7,)), one(("de", 7))
+    >>> unwrap((7,)), unwrap(("de", 7))
     (7, ('de', 7))
     """
     return values[0] if len(values) == 1 else values
 
 
-def many(value: Any) -> Values:
-    """Return the values from which `one` made *value*.
+def wrap(value: Any) -> Values:
+    """Return the values from which `unwrap` made *value*.
 
-    >>> many(7), many(("de", 7)), many(["de", 7])
+    >>> wrap(7), wrap(("de", 7)), wrap(["de", 7])
     ((7,), ('de', 7), ('de', 7))
     """
     return tuple(value) if isinstance(value, tuple | list) else (value,)
@@ -190,7 +192,7 @@ def _are_paths(fields: Any) -> bool:
     return is_list and bool(fields) and all(isinstance(field, str) and field for field in fields)
 
 
-def _at(whole: Any, path: Path) -> Any:
+def _follow_path(whole: Any, path: Path) -> Any:
     for step in path:
         if type(whole) is not dict or step not in whole:
             return _MISSING
@@ -229,8 +231,8 @@ class Ordering:
         self._reader = FieldReader(fields, _KEY, "order_by")
         self._event_type = event_type
 
-    def key(self, event: Any, whole: Any, index: int) -> Values:
-        """Return the ordering key of *event*, whose `body` is *whole*.
+    def read_key(self, event: Any, whole: Any, index: int) -> Values:
+        """Return the ordering key of *event*, whose `decode_body` is *whole*.
 
         Raises:
             EventUnusable: it is missing, neither number nor text, or a number that is not exact.
@@ -239,7 +241,7 @@ class Ordering:
         for value in key:
             if type(value) is float and not abs(value) < _EXACT_MAX:  # NaN, too, is not less than anything.
                 reason = f"{value!r} is not told exactly; a whole number without point or exponent would be"
-                raise unplaced(event, index, self._event_type, reason)
+                raise make_order_error(event, index, self._event_type, reason)
         return key
 
     def compare(self, event: Any, index: int | None, key: Values, other: Values) -> int:
@@ -250,27 +252,27 @@ class Ordering:
         """
         if len(key) != len(other):
             wrong = f"they have {len(key)} and {len(other)} values; right are equally many"
-            raise self._incomparable(event, index, key, other, wrong)
+            raise self._make_error(event, index, key, other, wrong)
         for mine, its in zip(key, other, strict=True):
             found = compare(mine, its)
             if found is None:
-                wrong = f"{mine!r} is {_read(mine)[0]}, {its!r} {_read(its)[0]}; {_RIGHT}"
-                raise self._incomparable(event, index, key, other, wrong)
+                wrong = f"{mine!r} is {_classify(mine)[0]}, {its!r} {_classify(its)[0]}; {_RIGHT}"
+                raise self._make_error(event, index, key, other, wrong)
             if found:
                 return found
         return 0
 
-    def _incomparable(self, event: Any, index: int | None, key: Values, other: Values, wrong: str) -> EventUnusable:
+    def _make_error(self, event: Any, index: int | None, key: Values, other: Values, wrong: str) -> EventUnusable:
         reason = f"its ordering key {list(key)!r} cannot be compared with {list(other)!r}: {wrong}"
-        return unplaced(event, index, self._event_type, reason)
+        return make_order_error(event, index, self._event_type, reason)
 
     def sort(self, events: Iterable[tuple[int, E]]) -> list[E]:
         """Return *events*, with their places in the batch, sorted by ordering key; equal ones keep their order.
 
         Raises:
-            EventUnusable: as `key` and `compare`.
+            EventUnusable: as `read_key` and `compare`.
         """
-        keyed = [(self.key(event, body(event), index), index, event) for index, event in events]
+        keyed = [(self.read_key(event, decode_body(event), index), index, event) for index, event in events]
 
         def order(one: tuple[Values, int, E], other: tuple[Values, int, E]) -> int:
             return self.compare(one[2], one[1], one[0], other[0])
@@ -295,11 +297,11 @@ def compare(one: Any, other: Any) -> int | None:
     >>> compare("2024-05-01T10:00:00+0200", "2024-05-01T08:00:00Z")
     0
     """
-    (kind, mine), (its_kind, its) = _read(one), _read(other)
+    (kind, mine), (its_kind, its) = _classify(one), _classify(other)
     return int(mine > its) - int(mine < its) if kind == its_kind else None
 
 
-def _read(value: Any) -> tuple[str, Any]:
+def _classify(value: Any) -> tuple[str, Any]:
     """Return the kind of *value*, and its sort key within that kind."""
     if not isinstance(value, str):
         is_number = isinstance(value, int | float | Decimal)
@@ -307,13 +309,13 @@ def _read(value: Any) -> tuple[str, Any]:
     if value.isascii() and value.isdecimal():
         plain = value.lstrip("0")
         return "digits", (len(plain), plain)
-    if moment := _moment(value):
+    if moment := _parse_moment(value):
         return "a time with a zone", moment
     return "another text", value
 
 
 @lru_cache(maxsize=4_096)
-def _moment(text: str) -> tuple[int, int, str] | None:
+def _parse_moment(text: str) -> tuple[int, int, str] | None:
     """Return the minute that a time is in, the second of it, and the digits of its fraction; None if *text* is no time.
 
     Zones are whole minutes off, so that each leap second, the 60th, stays a second of its own.

@@ -63,7 +63,7 @@ class EventHandler:
         self._classify = classify
         self.group = group
         """The consumer group's name."""
-        self.handler = as_handler(function)
+        self.handler = to_handler(function)
         """The function as runners call it: with a stream's name and a span of its events."""
 
     def __call__(self, *arguments: Any) -> Any:
@@ -102,9 +102,9 @@ class EventHandler:
         """
         processor = self.processor(hub, auth=auth, checkpoints=checkpoints)
         try:
-            with ended_by_signals(), processor:
+            with end_on_signals(), processor:
                 processor.wait()
-        except (Ended, KeyboardInterrupt):
+        except (Terminated, KeyboardInterrupt):
             return
 
 
@@ -142,7 +142,7 @@ def handles(
     return decorate
 
 
-def as_handler(function: Callable[..., Any]) -> Handler:
+def to_handler(function: Callable[..., Any]) -> Handler:
     """Return *function* as a handler of spans.
 
     Raises:
@@ -202,12 +202,12 @@ def _check_nothing(returned: Any, function: Callable[..., Any]) -> None:
     )
 
 
-class Ended(Exception):
+class Terminated(Exception):
     """The process has received SIGTERM."""
 
 
 @contextmanager
-def ended_by_signals() -> Iterator[None]:
+def end_on_signals() -> Iterator[None]:
     """Make the first SIGTERM end the block as Ctrl-C does, in the main thread, unless the program handles it itself.
 
     Later ones change nothing: supervisors may send several while the last commit is under way.
@@ -219,7 +219,7 @@ def ended_by_signals() -> Iterator[None]:
 
     def end(*_: object) -> None:
         signal.signal(signal.SIGTERM, lambda *_: None)
-        raise Ended
+        raise Terminated
 
     before = signal.signal(signal.SIGTERM, end)
     try:

@@ -15,18 +15,18 @@ from penstock.processing.event import (
     FieldReader,
     Fields,
     Ordering,
-    body,
-    eid_of,
-    metadata_of,
-    one,
-    one_case,
-    parents_of,
-    unplaced,
+    decode_body,
+    make_order_error,
+    normalize_eid,
+    read_eid,
+    read_metadata,
+    read_parents,
+    unwrap,
 )
 from penstock.processing.parameters import check_count
 from penstock.wire.log.reader.pages import Page
 
-__all__ = ["HeldBack", "History", "by_parents", "grouped", "in_order"]
+__all__ = ["History", "Resequencer", "group_events", "sort_by_parents", "sort_events"]
 
 E = TypeVar("E")
 _GROUP: Final = ((int, str), "a whole number or a text")
@@ -41,7 +41,7 @@ class History(Generic[E]):
     """By the id of an event without some of its parents: the ids of the missing parents."""
 
 
-def grouped(events: Iterable[E], fields: Fields) -> dict[Any, list[E]]:
+def group_events(events: Iterable[E], fields: Fields) -> dict[Any, list[E]]:
     """Group *events* by entity or business process; each group keeps their order.
 
     Args:
@@ -52,17 +52,17 @@ def grouped(events: Iterable[E], fields: Fields) -> dict[Any, list[E]]:
     Raises:
         EventUnusable: an event lacks one of these fields.
 
-    >>> grouped([{"order_id": 7, "n": 1}, {"order_id": 8}, {"order_id": 7, "n": 2}], ["order_id"])
+    >>> group_events([{"order_id": 7, "n": 1}, {"order_id": 8}, {"order_id": 7, "n": 2}], ["order_id"])
     {7: [{'order_id': 7, 'n': 1}, {'order_id': 7, 'n': 2}], 8: [{'order_id': 8}]}
     """
     reader = FieldReader(fields, _GROUP, "fields")
     groups: dict[Any, list[E]] = {}
     for index, event in enumerate(events):
-        groups.setdefault(one(reader.read(event, body(event), index, None)), []).append(event)
+        groups.setdefault(unwrap(reader.read(event, decode_body(event), index, None)), []).append(event)
     return groups
 
 
-def in_order(events: Iterable[E], order_by: Fields) -> list[E]:
+def sort_events(events: Iterable[E], order_by: Fields) -> list[E]:
     """Return the events of one entity or process sorted by ordering key; equal ones keep their order.
 
     An event that comes several times with the same `eid` is returned once.
@@ -77,14 +77,14 @@ def in_order(events: Iterable[E], order_by: Fields) -> list[E]:
     Raises:
         EventUnusable: an event has no ordering key, or one that cannot be compared with another's; names the event.
 
-    >>> in_order([{"version": 10}, {"version": 9}], ["version"])
+    >>> sort_events([{"version": 10}, {"version": 9}], ["version"])
     [{'version': 9}, {'version': 10}]
     """
     seen: set[str] = set()
     unique: list[tuple[int, E]] = []
     for index, event in enumerate(events):
-        if metadata_of(event).get("eid") is not None:
-            eid = eid_of(event, index, None)
+        if read_metadata(event).get("eid") is not None:
+            eid = read_eid(event, index, None)
             if eid in seen:
                 continue
             seen.add(eid)
@@ -92,7 +92,7 @@ def in_order(events: Iterable[E], order_by: Fields) -> list[E]:
     return Ordering(order_by).sort(unique)
 
 
-def by_parents(events: Iterable[E]) -> History[E]:
+def sort_by_parents(events: Iterable[E]) -> History[E]:
     """Return *events* sorted so that each follows its parents in `metadata.parent_eids`.
 
     Otherwise events keep their order. An event that comes several times is returned once. `missing` names parents that
@@ -105,9 +105,9 @@ def by_parents(events: Iterable[E]) -> History[E]:
     nodes: dict[str, E] = {}
     parents: dict[str, tuple[str, ...]] = {}
     for index, event in enumerate(events):
-        eid = eid_of(event, index, None)
+        eid = read_eid(event, index, None)
         if eid not in nodes:
-            nodes[eid], parents[eid] = event, parents_of(event, index, None)
+            nodes[eid], parents[eid] = event, read_parents(event, index, None)
     inner = {eid: [parent for parent in named if parent in nodes] for eid, named in parents.items()}
     refuse_circles(inner, nodes)
     missing = {
@@ -115,15 +115,15 @@ def by_parents(events: Iterable[E]) -> History[E]:
         for eid, named in parents.items()
         if len(inner[eid]) < len(named)
     }
-    return History([nodes[eid] for eid in arranged(inner)], missing)
+    return History([nodes[eid] for eid in sort_topologically(inner)], missing)
 
 
-def arranged(parents: Mapping[str, Collection[str]]) -> list[str]:
+def sort_topologically(parents: Mapping[str, Collection[str]]) -> list[str]:
     """Return the keys of *parents* sorted so that each follows its parents; otherwise they keep their order.
 
     A key with a parent that is not among the keys, or is omitted itself, is omitted.
 
-    >>> arranged({"c": ["a"], "b": [], "a": [], "d": ["x"]})
+    >>> sort_topologically({"c": ["a"], "b": [], "a": [], "d": ["x"]})
     ['b', 'a', 'c']
     """
     places = {eid: place for place, eid in enumerate(parents)}
@@ -148,7 +148,7 @@ def arranged(parents: Mapping[str, Collection[str]]) -> list[str]:
 
 def refuse_circles(parents: Mapping[str, Collection[str]], nodes: Mapping[str, Any]) -> None:
     """Raise EventUnusable if *parents*, all of them keys, form a circle; names the circle."""
-    left = parents.keys() - set(arranged(parents))
+    left = parents.keys() - set(sort_topologically(parents))
     if not left:
         return
     eid = next(eid for eid in parents if eid in left)
@@ -158,7 +158,7 @@ def refuse_circles(parents: Mapping[str, Collection[str]], nodes: Mapping[str, A
         eid = next(parent for parent in parents[eid] if parent in left)
     circle = [*list(path)[path[eid] :], eid]
     reason = f"by metadata.parent_eids it comes after itself: {' after '.join(circle)}"
-    raise unplaced(nodes[eid], None, None, reason)
+    raise make_order_error(nodes[eid], None, None, reason)
 
 
 _Awaited = dict[str, list[str]]
@@ -167,7 +167,7 @@ LIMIT_EVENTS: Final = 10_000
 REMEMBERED_EVENTS: Final = 100_000
 
 
-class _Held(NamedTuple, Generic[E]):
+class _HeldEvent(NamedTuple, Generic[E]):
     event: E
     parents: tuple[str, ...]
     number: int
@@ -175,7 +175,7 @@ class _Held(NamedTuple, Generic[E]):
     feed: str
 
 
-class _Pages:
+class _OpenPages:
     """The pages of one feed that were taken and are not settled."""
 
     def __init__(self) -> None:
@@ -185,7 +185,7 @@ class _Pages:
         """Add *page*, whose events have numbers below *end*."""
         self._open.append((end, Page((), page.cursors, page.since)))
 
-    def settled(self, start: int | None) -> Page:
+    def take_cursors(self, start: int | None) -> Page:
         """Return the cursors after the pages whose events are all before number *start*; None: after all pages."""
         since: dict[int, str] = {}
         cursors: dict[int, str] = {}
@@ -196,14 +196,14 @@ class _Pages:
         return Page((), cursors, since)
 
 
-class HeldBack(Generic[E]):
+class Resequencer(Generic[E]):
     """Holds events back until their parents, named in `metadata.parent_eids`, are released.
 
     For consumers of business processes whose steps come from several partitions or feeds, and so in no order. An event
     waits until its parents are released, or until *limit* more events, repeats included, were taken; then it is
     released without them, and `missing` names them. Time alone releases no event: without new events, held ones wait
-    until you call `rest`. All state is in memory: if the consumer's transaction fails, make another object, and begin
-    from the stored cursors. Those must not be after held events: store the ones of `settled`.
+    until you call `release_all`. All state is in memory: if the consumer's transaction fails, make another object, and
+    begin from the stored cursors. Those must not be after held events: store the ones of `take_cursors`.
 
     Args:
         limit: Events to take until an event is released without its parents.
@@ -219,18 +219,18 @@ class HeldBack(Generic[E]):
         check_count("remembered", remembered)
         self._limit = limit
         self._remembered = remembered
-        self._held: dict[str, _Held[E]] = {}
+        self._held: dict[str, _HeldEvent[E]] = {}
         self._out: dict[str, None] = {}
         """The ids of released events, in the order of release."""
         self._taken = 0
-        self._pages: dict[str, _Pages] = {}
+        self._pages: dict[str, _OpenPages] = {}
 
     @property
     def events(self) -> list[E]:
         """The held events, in the order of arrival."""
         return [held.event for held in self._held.values()]
 
-    def parents(self, events: Iterable[Any]) -> set[str]:
+    def find_unknown_parents(self, events: Iterable[Any]) -> set[str]:
         """Return the ids of parents of *events*, and of held ones, that are not known to have come.
 
         Pass these ids to `Duplicates.seen`, and its result to `take` as *known*.
@@ -241,8 +241,8 @@ class HeldBack(Generic[E]):
         mine: set[str] = set()
         named = {parent for held in self._held.values() for parent in held.parents}
         for index, event in enumerate(events):
-            mine.add(eid_of(event, index, None))
-            named.update(parents_of(event, index, None))
+            mine.add(read_eid(event, index, None))
+            named.update(read_parents(event, index, None))
         return named - self._out.keys() - self._held.keys() - mine
 
     def take(self, events: Iterable[E] | Page, *, known: Collection[str] = (), feed: str = "") -> History[E]:
@@ -251,7 +251,7 @@ class HeldBack(Generic[E]):
         An event that is held, or was released recently, is a repeat and is ignored.
 
         Args:
-            events: Events, or a page of them, whose cursors `settled` returns when they may be stored.
+            events: Events, or a page of them, whose cursors `take_cursors` returns when they may be stored.
             known: Ids of events that were processed before, in an earlier run for instance.
             feed: The feed of the page, if you take from several.
 
@@ -264,9 +264,9 @@ class HeldBack(Generic[E]):
         held = dict(self._held)
         taken = self._taken
         for index, event in enumerate(given):
-            eid = eid_of(event, index, None)
+            eid = read_eid(event, index, None)
             if eid not in held and eid not in self._out:
-                held[eid] = _Held(event, parents_of(event, index, None), taken, feed)
+                held[eid] = _HeldEvent(event, read_parents(event, index, None), taken, feed)
             taken += 1
         refuse_circles(
             {eid: [parent for parent in each.parents if parent in held] for eid, each in held.items()},
@@ -274,18 +274,18 @@ class HeldBack(Generic[E]):
         )
         self._held, self._taken = held, taken
         if page:
-            self._pages.setdefault(feed, _Pages()).add(page, taken)
-        return self._let_out(frozenset(map(one_case, known)), overdue=taken - self._limit)
+            self._pages.setdefault(feed, _OpenPages()).add(page, taken)
+        return self._release(frozenset(map(normalize_eid, known)), overdue=taken - self._limit)
 
-    def rest(self) -> History[E]:
+    def release_all(self) -> History[E]:
         """Release all held events, and return them in order, each after those of its parents that are present.
 
         For a feed that has ended, or had no events for longer than you want to wait. `missing` names the parents that
         were given up; one that arrives later is released by itself.
         """
-        return self._let_out(frozenset(), overdue=self._taken)
+        return self._release(frozenset(), overdue=self._taken)
 
-    def settled(self, feed: str = "") -> Page:
+    def take_cursors(self, feed: str = "") -> Page:
         """Return the cursors that may be stored now, as a page without events: all events before them are released.
 
         The page follows the one returned last, so that `CursorTable.advance` can store it. Call it once after each
@@ -294,20 +294,20 @@ class HeldBack(Generic[E]):
         pages = self._pages.get(feed)
         if pages is None:
             return Page()
-        return pages.settled(next((held.number for held in self._held.values() if held.feed == feed), None))
+        return pages.take_cursors(next((held.number for held in self._held.values() if held.feed == feed), None))
 
-    def _let_out(self, known: frozenset[str], overdue: int) -> History[E]:
+    def _release(self, known: frozenset[str], overdue: int) -> History[E]:
         """Release events that wait for no parent, and those with a number below *overdue*."""
         awaited = {
             eid: [parent for parent in held.parents if parent not in known and parent not in self._out]
             for eid, held in self._held.items()
         }
-        order = arranged(awaited)
+        order = sort_topologically(awaited)
         late = {eid for eid, held in self._held.items() if held.number < overdue}.difference(order)
         if late:  # First events that wait only for parents that never came, then those that wait for waiting ones.
-            order = arranged(_spared(awaited, late, self._held))
+            order = sort_topologically(_reduce(awaited, late, self._held))
             if late := late.difference(order):
-                order += arranged(_spared(_without(awaited, order), late, late))
+                order += sort_topologically(_reduce(_remove(awaited, order), late, late))
         missing: dict[str, tuple[str, ...]] = {}
         events: list[E] = []
         for eid in order:
@@ -320,7 +320,7 @@ class HeldBack(Generic[E]):
         return History(events, missing)
 
 
-def _spared(awaited: _Awaited, late: Collection[str], waited_for: Collection[str]) -> _Awaited:
+def _reduce(awaited: _Awaited, late: Collection[str], waited_for: Collection[str]) -> _Awaited:
     """Return *awaited*, reduced so that *late* events wait only for those in *waited_for*."""
     return {
         eid: [parent for parent in parents if parent in waited_for] if eid in late else parents
@@ -328,7 +328,7 @@ def _spared(awaited: _Awaited, late: Collection[str], waited_for: Collection[str
     }
 
 
-def _without(awaited: _Awaited, out: Collection[str]) -> _Awaited:
+def _remove(awaited: _Awaited, out: Collection[str]) -> _Awaited:
     gone = set(out)
     return {
         eid: [parent for parent in parents if parent not in gone] for eid, parents in awaited.items() if eid not in gone

@@ -7,7 +7,7 @@ import msgspec
 
 from penstock.processing.changes import Candidate, Change, Changes, LastChange
 from penstock.processing.database import AsyncDatabase, Clock, Database, Plan, Step, system_clock
-from penstock.processing.event import many, one, unplaced
+from penstock.processing.event import make_order_error, unwrap, wrap
 from penstock.processing.parameters import check_function, check_kind, check_name, check_seconds
 
 __all__ = ["AsyncLatest", "Latest"]
@@ -42,7 +42,7 @@ class _Memory:
         yield Step("latest_claim", asked)
         rows = yield Step("latest_find", asked, finds=True)
         known = {
-            candidates[text].change.entity: LastChange(one(tuple(_decode(key))), bool(deleted))
+            candidates[text].change.entity: LastChange(unwrap(tuple(_decode(key))), bool(deleted))
             for text, key, deleted in rows
             if key is not None
         }
@@ -53,10 +53,10 @@ class _Memory:
         return [each.change for each in news]
 
     def _text(self, candidate: Candidate[Any]) -> str:
-        encoded = _encode(many(candidate.change.entity))
+        encoded = _encode(wrap(candidate.change.entity))
         if len(encoded) > ENTITY_BYTES_MAX:
             reason = f"what names its entity has {len(encoded)} bytes, more than the {ENTITY_BYTES_MAX} it may have"
-            raise unplaced(candidate.change.event, candidate.number, self._changes.event_type, reason)
+            raise make_order_error(candidate.change.event, candidate.number, self._changes.event_type, reason)
         return encoded.decode()
 
     def forget(self) -> Plan[None]:

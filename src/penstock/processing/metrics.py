@@ -65,11 +65,11 @@ class ProcessorMetrics(Collector):
         """Return the metrics as objects of Prometheus' library."""
         found = [processor.snapshot for processor in self._processors.values()]
         for name, says, labels, samples in _GAUGES:
-            yield _filled(GaugeMetricFamily(name, says, labels=["group", *labels]), samples, found)
+            yield _fill(GaugeMetricFamily(name, says, labels=["group", *labels]), samples, found)
         for name, says, labels, samples in _COUNTERS:
-            yield _filled(CounterMetricFamily(name, says, labels=["group", *labels]), samples, found)
+            yield _fill(CounterMetricFamily(name, says, labels=["group", *labels]), samples, found)
         for name, says, labels, histograms in _HISTOGRAMS:
-            yield _durations(HistogramMetricFamily(name, says, labels=["group", *labels]), histograms, found)
+            yield _fill_histogram(HistogramMetricFamily(name, says, labels=["group", *labels]), histograms, found)
 
 
 @contextmanager
@@ -97,8 +97,8 @@ def serve_metrics(port: int, *processors: ObservedProcessor, host: str = HOST) -
     try:
         server, thread = start_http_server(port, host, registry)
     except OSError as error:
-        raise _hindrance(port, host, error) from error
-    server.set_app(_at_its_path(server.get_app()))  # The library answers at every path.
+        raise _explain_failure(port, host, error) from error
+    server.set_app(_restrict_to_path(server.get_app()))  # The library answers at every path.
     try:
         yield f"http://{host}:{server.server_port}{PATH}"
     finally:
@@ -112,7 +112,7 @@ def alert_rules() -> str:
     return (files(__package__) / "alerts.yml").read_text(encoding="utf-8")
 
 
-def _at_its_path(app: WSGIApplication | None) -> WSGIApplication:
+def _restrict_to_path(app: WSGIApplication | None) -> WSGIApplication:
     """Return *app*, restricted to the path of metrics."""
     assert app is not None
 
@@ -127,7 +127,7 @@ def _at_its_path(app: WSGIApplication | None) -> WSGIApplication:
     return answer
 
 
-def _hindrance(port: int, host: str, error: Exception) -> BadParameter:
+def _explain_failure(port: int, host: str, error: Exception) -> BadParameter:
     """Return the error that an address cannot be listened on, with the reason."""
     reason = getattr(error, "strerror", None) or str(error)
     if isinstance(error, gaierror) or getattr(error, "errno", None) == EADDRNOTAVAIL:
@@ -138,7 +138,7 @@ def _hindrance(port: int, host: str, error: Exception) -> BadParameter:
     return BadParameter(parameter="port", value=port, allowed=allowed)
 
 
-def _filled(
+def _fill(
     family: GaugeMetricFamily | CounterMetricFamily,
     samples: Callable[[Snapshot], Samples],
     found: Iterable[Snapshot],
@@ -149,7 +149,7 @@ def _filled(
     return family
 
 
-def _durations(
+def _fill_histogram(
     family: HistogramMetricFamily,
     histograms: Callable[[Snapshot], Iterable[tuple[Labels, Histogram]]],
     found: Iterable[Snapshot],
@@ -161,28 +161,28 @@ def _durations(
     return family
 
 
-def _busy_seconds(snapshot: Snapshot) -> Samples:
+def _list_busy_seconds(snapshot: Snapshot) -> Samples:
     for state, each in snapshot.busy_now().items():
         yield ("oldest", state), each.oldest_seconds
         yield ("newest", state), each.newest_seconds
 
 
-def _of_tranches(figure: Callable[[TrancheFigures], float | None]) -> Callable[[Snapshot], Samples]:
+def _make_tranche_samples(figure: Callable[[TrancheFigures], float | None]) -> Callable[[Snapshot], Samples]:
     """Return a function from a snapshot to a *figure* of each tranche that has it."""
     return lambda snapshot: [
         ((tranche.name,), value) for tranche in snapshot.tranches if (value := figure(tranche)) is not None
     ]
 
 
-def _lag(snapshot: Snapshot) -> Samples:
+def _list_lag(snapshot: Snapshot) -> Samples:
     now = time.time()
-    return _of_tranches(lambda tranche: tranche.lag_seconds(now))(snapshot)
+    return _make_tranche_samples(lambda tranche: tranche.lag_seconds(now))(snapshot)
 
 
-def _number(position: Position) -> int | None:
+def _to_number(position: Position) -> int | None:
     """Return a position as a number, for a feed its offset without the epoch; None: it is not numeric.
 
-    >>> _number(17), _number("2:17"), _number("part-3.json")
+    >>> _to_number(17), _to_number("2:17"), _to_number("part-3.json")
     (17, 17, None)
     """
     text = str(position).rpartition(":")[2]
@@ -225,7 +225,7 @@ _GAUGES: Final[list[tuple[str, str, list[str], Callable[[Snapshot], Samples]]]] 
         "penstock_scheduler_busy_seconds",
         "For how long the oldest and the newest of them have been so; 0 where there is none.",
         ["kind", "state"],
-        _busy_seconds,
+        _list_busy_seconds,
     ),
     (
         "penstock_processor_parked_streams",
@@ -243,31 +243,31 @@ _GAUGES: Final[list[tuple[str, str, list[str], Callable[[Snapshot], Samples]]]] 
         "penstock_feed_position",
         "Where a tranche is resumed: all before it is handled.",
         ["tranche"],
-        _of_tranches(lambda each: _number(each.position)),
+        _make_tranche_samples(lambda each: _to_number(each.position)),
     ),
     (
         "penstock_feed_read_position",
         "How far a tranche is read.",
         ["tranche"],
-        _of_tranches(lambda each: _number(each.read)),
+        _make_tranche_samples(lambda each: _to_number(each.read)),
     ),
     (
         "penstock_feed_ahead_events",
         "Events in pages of a tranche that are read and not done.",
         ["tranche"],
-        _of_tranches(lambda each: each.events_ahead),
+        _make_tranche_samples(lambda each: each.events_ahead),
     ),
     (
         "penstock_feed_ahead_pages",
         "Pages of a tranche that are read and not done.",
         ["tranche"],
-        _of_tranches(lambda each: each.pages_ahead),
+        _make_tranche_samples(lambda each: each.pages_ahead),
     ),
     (
         "penstock_feed_gap_events",
         "Events of a tranche that are not done, of those that its source had when it last answered.",
         ["tranche"],
-        _of_tranches(lambda each: each.gap),
+        _make_tranche_samples(lambda each: each.gap),
     ),
     (
         "penstock_source_unanswered_seconds",
@@ -279,7 +279,7 @@ _GAUGES: Final[list[tuple[str, str, list[str], Callable[[Snapshot], Samples]]]] 
         "penstock_feed_lag_seconds",
         "The age of the oldest event of a tranche that is not done, as far as known; 0 where there is none.",
         ["tranche"],
-        _lag,
+        _list_lag,
     ),
     (
         "penstock_handler_gauge",
@@ -333,13 +333,18 @@ _COUNTERS: Final[list[tuple[str, str, list[str], Callable[[Snapshot], Samples]]]
         ["activity"],
         lambda each: [((activity,), seconds) for activity, seconds in each.cpu_seconds.items()],
     ),
-    ("penstock_feed_pages", "Pages that were read.", ["tranche"], _of_tranches(lambda each: each.pages_read)),
-    ("penstock_feed_items", "Events that were read.", ["tranche"], _of_tranches(lambda each: each.events_read)),
+    ("penstock_feed_pages", "Pages that were read.", ["tranche"], _make_tranche_samples(lambda each: each.pages_read)),
+    (
+        "penstock_feed_items",
+        "Events that were read.",
+        ["tranche"],
+        _make_tranche_samples(lambda each: each.events_read),
+    ),
     (
         "penstock_feed_bytes",
         "How much was read, as it came or lies there; of sources that know it.",
         ["tranche"],
-        _of_tranches(lambda each: each.bytes_read),
+        _make_tranche_samples(lambda each: each.bytes_read),
     ),
     (
         "penstock_category_ingested_events",

@@ -19,7 +19,15 @@ from penstock.processing.outcomes import Outcome, done, done_to
 from penstock.processing.parameters import check_function, check_kind, check_name
 from penstock.processing.stream_event import APART, StreamEvent
 from penstock.processing.targets.hub import EVENTS_MAX, Delivery, Origins, OutgoingEvent
-from penstock.processing.targets.target import Attained, Duplicate, Lineage, Partial, PrefixMissing, lineage_of, origin
+from penstock.processing.targets.target import (
+    Attained,
+    Duplicate,
+    Lineage,
+    Partial,
+    PrefixMissing,
+    lineage_of,
+    make_origin,
+)
 
 __all__ = ["Effect", "Effects", "Publisher", "effect_id", "react"]
 
@@ -50,7 +58,7 @@ class Effect:
             check_kind("key", self.key, str, "a text, or None")
 
     @property
-    def called(self) -> str:
+    def resolved_name(self) -> str:
         """Its name, or by default its event type."""
         return self.name or self.event_type
 
@@ -154,11 +162,11 @@ class Publisher:
         by_type: dict[str, dict[str, list[_Entry]]] = {}
         for stream, caused in effects.items():
             for event, each in caused:
-                found = listed(each)
+                found = list_effects(each)
                 check_names(event, found)
                 for effect in found:
                     entries = by_type.setdefault(effect.event_type, {}).setdefault(stream, [])
-                    entries.append(self._entry(stream, event, effect))
+                    entries.append(self._make_entry(stream, event, effect))
         published = repeated = 0
         for event_type, streams in by_type.items():
             count = self._publish(event_type, streams) if self._group is None else self._append(event_type, streams)
@@ -172,12 +180,12 @@ class Publisher:
         return sum(self._client.publish(event_type, part).count for part in parts)
 
     def _append(self, event_type: str, streams: Mapping[str, Sequence["_Entry"]]) -> int:
-        origins = self._origins_of(event_type)
+        origins = self._get_origins(event_type)
         partitions: dict[int, dict[Lineage, list[OutgoingEvent]]] = {}
         for stream, entries in streams.items():
             for each in entries:
                 entry = OutgoingEvent(each.index, Event.of(each.event), len(each.event.data))
-                place = partitions.setdefault(origins.partition_of(each.event, stream), {})
+                place = partitions.setdefault(origins.choose_partition(each.event, stream), {})
                 place.setdefault(each.lineage, []).append(entry)
         return sum(
             sum(map(_count, deliveries, origins.append_all(partition, deliveries)))
@@ -185,11 +193,11 @@ class Publisher:
             if (deliveries := [Delivery(lineage, None, entries) for lineage, entries in found.items()])
         )
 
-    def _entry(self, stream: str, event: StreamEvent, effect: Effect) -> "_Entry":
+    def _make_entry(self, stream: str, event: StreamEvent, effect: Effect) -> "_Entry":
         given = effect.data if isinstance(effect.data, NewEvent) else None
-        raw, eid = encode_event(effect.data if given is None else given.data), effect_id(event, effect.called)
-        headers = {**((given and given.headers) or {}), **origin(stream, event, self._group or "")}
-        if self._category(effect.event_type) == "undefined":
+        raw, eid = encode_event(effect.data if given is None else given.data), effect_id(event, effect.resolved_name)
+        headers = {**((given and given.headers) or {}), **make_origin(stream, event, self._group or "")}
+        if self._find_category(effect.event_type) == "undefined":
             headers.setdefault("ce_id", eid)
         else:
             raw = fill_metadata(raw, eid=lambda: UUID(eid), occurred_at=lambda: datetime.now(UTC))
@@ -199,14 +207,14 @@ class Publisher:
             lineage_of(stream, event), event.index, NewEvent.of(raw, key=key, headers=headers, partition=partition)
         )
 
-    def _origins_of(self, event_type: str) -> Origins:
+    def _get_origins(self, event_type: str) -> Origins:
         assert self._group is not None
         with self._turn:
             if event_type not in self._origins:
                 self._origins[event_type] = Origins(self._client, event_type, self._group)
             return self._origins[event_type]
 
-    def _category(self, event_type: str) -> str:
+    def _find_category(self, event_type: str) -> str:
         found = self._categories.get(event_type)
         if found is None:
             found = self._categories[event_type] = self._client.event_type(event_type)["category"]
@@ -248,7 +256,7 @@ def react(publisher: Publisher, effects: Effects) -> Handler:
         failed: StreamEvent | None = None
         for event in events:
             try:
-                found.append((event, listed(effects(event))))
+                found.append((event, list_effects(effects(event))))
             except Exception:
                 if not found:
                     raise
@@ -262,7 +270,7 @@ def react(publisher: Publisher, effects: Effects) -> Handler:
     return handle
 
 
-def listed(effects: Any) -> Sequence[Effect]:
+def list_effects(effects: Any) -> Sequence[Effect]:
     """Return *effects*, which may be one, or none, as a list.
 
     Raises:
@@ -280,7 +288,7 @@ def listed(effects: Any) -> Sequence[Effect]:
 
 def check_names(event: StreamEvent, effects: Sequence[Effect]) -> None:
     """Raise BadParameter if two *effects* of an event have one name: they would have one id."""
-    names = [effect.called for effect in effects]
+    names = [effect.resolved_name for effect in effects]
     for name in names:
         if names.count(name) > 1:
             allowed = f"a name of its own for each effect of {event.stream} at {event.index}"

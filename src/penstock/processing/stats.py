@@ -97,10 +97,10 @@ class KnownTags(Sized, Container[str], Protocol):
     """The tags that are counted so far."""
 
 
-def counted_as(tag: str, known: KnownTags) -> str:
+def limit_tag(tag: str, known: KnownTags) -> str:
     """Return the tag under which a *tag* is counted: itself, or `other` if it is new and `TAGS_MAX` are *known*.
 
-    >>> counted_as("ValueError", {"ok": 1}), counted_as("order 7", [str(number) for number in range(100)])
+    >>> limit_tag("ValueError", {"ok": 1}), limit_tag("order 7", [str(number) for number in range(100)])
     ('ValueError', 'other')
     """
     return tag if tag in known or len(known) < TAGS_MAX else OTHER

@@ -57,7 +57,7 @@ def live(
     showing = (
         Live(get_renderable=view.draw, console=console, refresh_per_second=DRAWS_PER_SECOND)
         if console.is_terminal
-        else _repeated("penstock-view", lambda: _print(console, view), interval)
+        else _repeat("penstock-view", lambda: _print(console, view), interval)
     )
     with showing:
         try:
@@ -81,19 +81,19 @@ class View:
                 break
             time.sleep(LOOK_INTERVAL)
 
-    def line(self) -> str:
+    def compose_line(self) -> str:
         """Return the processor's progress as a line."""
-        snapshot, before = self._pair()
+        snapshot, before = self._pair_snapshots()
         return f"{snapshot.name}: {describe_figures(compute_figures(snapshot, before))}"
 
     def draw(self) -> Group:
         """Return the processor's progress as tables."""
-        snapshot, before = self._pair()
+        snapshot, before = self._pair_snapshots()
         state = "" if snapshot.is_running else " (not running)"
         told = Text(f"{snapshot.name}{state}: {describe_figures(compute_figures(snapshot, before))}", style="bold")
-        return Group(told, self._tranches(snapshot, before), *_streams(snapshot))
+        return Group(told, self._draw_tranches(snapshot, before), *_draw_streams(snapshot))
 
-    def _pair(self) -> tuple[Snapshot, Snapshot | None]:
+    def _pair_snapshots(self) -> tuple[Snapshot, Snapshot | None]:
         """Return the current snapshot, and an earlier one for rates; None: there is no earlier one."""
         snapshot, seen = self._processor.snapshot, self._seen
         if not seen or seen[-1] is not snapshot:
@@ -102,8 +102,8 @@ class View:
             seen.popleft()
         return snapshot, seen[0] if seen[0] is not snapshot else None
 
-    def _tranches(self, snapshot: Snapshot, before: Snapshot | None) -> Table:
-        table = _table("tranche", "position", "read", "ahead", "gap", "lag", "read/s")
+    def _draw_tranches(self, snapshot: Snapshot, before: Snapshot | None) -> Table:
+        table = _make_table("tranche", "position", "read", "ahead", "gap", "lag", "read/s")
         earlier = {each.name: each.events_read for each in before.tranches} if before else {}
         seconds = snapshot.taken - before.taken if before else 0.0
         now = time.time()
@@ -112,11 +112,11 @@ class View:
         for each in tranches[:TRANCHES_MAX]:
             lag = each.lag_seconds(now)
             table.add_row(
-                _cut(each.name),
-                _cut(str(each.position)),
-                _cut(str(each.read)),
+                _to_cell(each.name),
+                _to_cell(str(each.position)),
+                _to_cell(str(each.read)),
                 str(each.events_ahead),
-                _or_dash(each.gap),
+                _show_or_dash(each.gap),
                 "-" if lag is None else f"{lag:.1f} s",
                 f"{(each.events_read - earlier.get(each.name, 0)) / seconds:.1f}" if seconds > 0 else "-",
             )
@@ -125,46 +125,46 @@ class View:
         return table
 
 
-def _streams(snapshot: Snapshot) -> list[Table]:
+def _draw_streams(snapshot: Snapshot) -> list[Table]:
     if not snapshot.longest:
         return []
-    table = _table("stream", "state", "at", "for", "attempts", "why")
+    table = _make_table("stream", "state", "at", "for", "attempts", "why")
     styles = {"failing": "yellow", "stalled": "red"}
     since = snapshot.age_seconds()
     for each in snapshot.longest[:STREAMS_MAX]:
         why = f"{each.tag or ''}: {each.detail}" if each.detail else each.tag or ""
         figures = (each.state, str(each.index), f"{each.age_seconds + since:.1f} s", str(each.attempts))
-        table.add_row(_cut(each.stream), *figures, _cut(why), style=styles.get(each.state))
+        table.add_row(_to_cell(each.stream), *figures, _to_cell(why), style=styles.get(each.state))
     return [table]
 
 
-def _table(*columns: str) -> Table:
+def _make_table(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:  # Rich shortens columns that may be wrapped: figures stay whole.
         table.add_column(column, overflow="ellipsis", no_wrap=column not in _LONG)
     return table
 
 
-def _cut(text: str) -> Text:
+def _to_cell(text: str) -> Text:
     """Return *text* as a cell of one line, cut to the width of its column."""
-    return Text(_bare(text), no_wrap=True, overflow="ellipsis")
+    return Text(_remove_control(text), no_wrap=True, overflow="ellipsis")
 
 
-def _or_dash(value: int | None) -> str:
+def _show_or_dash(value: int | None) -> str:
     return "-" if value is None else str(value)
 
 
-def _bare(text: str) -> str:
+def _remove_control(text: str) -> str:
     """Return *text* without characters that control a terminal."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 def _print(console: Console, view: View) -> None:
-    console.print(Text(view.line()), soft_wrap=True)
+    console.print(Text(view.compose_line()), soft_wrap=True)
 
 
 @contextmanager
-def _repeated(name: str, do: Callable[[], None], interval: float) -> Iterator[None]:
+def _repeat(name: str, do: Callable[[], None], interval: float) -> Iterator[None]:
     """Call *do* in a thread now, every *interval* seconds while the block runs, and once more after it has ended."""
     is_over = threading.Event()
 

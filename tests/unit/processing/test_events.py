@@ -10,14 +10,14 @@ from penstock.core.events.encoding import encode_event
 from penstock.errors import BadParameter, EventUnusable
 from penstock.processing.event import (
     FieldReader,
-    body,
-    eid_of,
-    many,
-    one,
-    parents_of,
-    partition_of,
-    source_of,
-    unplaced,
+    decode_body,
+    find_partition,
+    make_order_error,
+    read_eid,
+    read_parents,
+    to_origin,
+    unwrap,
+    wrap,
 )
 from penstock.processing.reactions import Effect, effect_id
 from penstock.processing.stream_event import StreamEvent
@@ -46,22 +46,22 @@ EID = "00000000-0000-0000-0000-00000000000a"
 def test_event_of_a_feed_and_a_decoded_one_are_read_alike() -> None:
     event = a_business_event(10)
 
-    assert body(a_feed_event(event)) == body(event) == event
-    assert eid_of(a_feed_event(event), 0, None) == eid_of(event, 0, None) == EID
-    assert (partition_of(a_feed_event(event, partition=3)), partition_of(event)) == (3, 0)
+    assert decode_body(a_feed_event(event)) == decode_body(event) == event
+    assert read_eid(a_feed_event(event), 0, None) == read_eid(event, 0, None) == EID
+    assert (find_partition(a_feed_event(event, partition=3)), find_partition(event)) == (3, 0)
 
 
 def test_event_read_into_a_type_is_read_alike() -> None:
     raw = msgspec.Raw(encode_event(a_business_event(10, metadata={"parent_eids": ["x"]})))
     event = FeedEvent[int](3, raw, None, None, 0, EventDecoder(int), None, 1)
 
-    assert (eid_of(event, 0, None), parents_of(event, 0, None), partition_of(event)) == (EID, ("x",), 3)
-    assert body(event)["order_id"] == 10
+    assert (read_eid(event, 0, None), read_parents(event, 0, None), find_partition(event)) == (EID, ("x",), 3)
+    assert decode_body(event)["order_id"] == 10
 
 
 def test_case_of_a_uuid_is_ignored_and_that_of_another_id_is_not() -> None:
-    assert eid_of({"metadata": {"eid": EID.upper()}}, 0, None) == EID
-    assert eid_of({"metadata": {"eid": "Order-A"}}, 0, None) == "Order-A"
+    assert read_eid({"metadata": {"eid": EID.upper()}}, 0, None) == EID
+    assert read_eid({"metadata": {"eid": "Order-A"}}, 0, None) == "Order-A"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_case_of_a_uuid_is_ignored_and_that_of_another_id_is_not() -> None:
 )
 def test_event_without_an_id_is_named(event: Any, told: str) -> None:
     with pytest.raises(EventUnusable, check=has_code("eid-missing")) as raised:
-        eid_of(a_feed_event(event, partition=2), 5, "order.placed")
+        read_eid(a_feed_event(event, partition=2), 5, "order.placed")
 
     assert str(raised.value).startswith("event 5 of the batch, of 'order.placed', partition 2")
     assert told in raised.value.detail
@@ -91,8 +91,8 @@ def test_event_without_an_id_is_named(event: Any, told: str) -> None:
 def test_parents_are_named_once_each() -> None:
     event = a_business_event(1, metadata={"parent_eids": [EID, EID.upper(), "x"]})
 
-    assert parents_of(event, 0, None) == (EID, "x")
-    assert parents_of(a_business_event(), 0, None) == ()
+    assert read_parents(event, 0, None) == (EID, "x")
+    assert read_parents(a_business_event(), 0, None) == ()
 
 
 @pytest.mark.parametrize("parents", ["x", [7], {"x": 1}], ids=["text", "numbers", "object"])
@@ -100,13 +100,13 @@ def test_malformed_parents_are_refused(parents: Any) -> None:
     event = a_business_event(10, metadata={"parent_eids": parents})
 
     with pytest.raises(EventUnusable, check=has_code("order-unknown"), match="parent_eids must be a list of ids"):
-        parents_of(event, 0, None)
+        read_parents(event, 0, None)
 
 
 def test_error_names_the_event_by_everything_known_of_it() -> None:
     event = a_business_event(10, metadata={"event_type": "order.paid"})
 
-    error = unplaced(event, None, None, "why")
+    error = make_order_error(event, None, None, "why")
 
     assert error.detail == f"an event, of 'order.paid', partition 0, eid '{EID}' cannot be put in order: why"
     assert (error.event_type, error.eid) == ("order.paid", EID)
@@ -115,14 +115,14 @@ def test_error_names_the_event_by_everything_known_of_it() -> None:
 def test_event_type_is_given_by_its_definition_or_its_name() -> None:
     definition = an_event_type("order.placed", category="Business")
 
-    assert source_of(definition) == ("order.placed", "business", definition)
-    assert source_of("order.placed") == ("order.placed", None, {})
+    assert to_origin(definition) == ("order.placed", "business", definition)
+    assert to_origin("order.placed") == ("order.placed", None, {})
 
 
 @pytest.mark.parametrize("given", [None, {"category": "data"}, 7], ids=repr)
 def test_malformed_event_type_is_refused(given: Any) -> None:
     with pytest.raises(TypeError, match=r"as Client\.event_type gives it, or by name"):
-        source_of(given)
+        to_origin(given)
 
 
 CAUSE_EID = "8c7a2a7e-3f0c-4c57-8a4e-0d5f9f3a1b11"
@@ -155,8 +155,8 @@ def test_place_is_one_in_its_numbering() -> None:
 
 
 def test_event_type_stands_for_a_name() -> None:
-    assert Effect("mail.sent", {}).called == "mail.sent"
-    assert Effect("mail.sent", {}, "to buyer").called == "to buyer"
+    assert Effect("mail.sent", {}).resolved_name == "mail.sent"
+    assert Effect("mail.sent", {}, "to buyer").resolved_name == "to buyer"
 
 
 NUMBERS = ((int,), "a whole number")
@@ -168,8 +168,8 @@ def test_function_receives_the_event_as_it_was_handed_in() -> None:
     version = FieldReader(lambda event: int(event.data["version"][1:]), NUMBERS, "order_by")
     partition = FieldReader(lambda event: (event.partition, 1), NUMBERS, "order_by")
 
-    assert version.read(event, body(event), 0, None) == (7,)
-    assert partition.read(event, body(event), 0, None) == (3, 1)
+    assert version.read(event, decode_body(event), 0, None) == (7,)
+    assert partition.read(event, decode_body(event), 0, None) == (3, 1)
 
 
 @pytest.mark.parametrize("fields", [[], "version", [""], [7]], ids=repr)
@@ -179,4 +179,4 @@ def test_fields_are_a_list_of_paths(fields: Any) -> None:
 
 
 def test_single_value_stands_for_itself() -> None:
-    assert [many(one(values)) for values in ((7,), ("a", 7))] == [(7,), ("a", 7)]
+    assert [wrap(unwrap(values)) for values in ((7,), ("a", 7))] == [(7,), ("a", 7)]

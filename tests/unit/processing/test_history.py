@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import EventUnusable
-from penstock.processing.history import arranged, by_parents, grouped, in_order
+from penstock.processing.history import group_events, sort_by_parents, sort_events, sort_topologically
 from penstock.testing.factories import a_business_event, a_data_event, a_feed_event
 from tests.failing import has_code
 
@@ -25,25 +25,25 @@ def names(events: list[Any]) -> str:
 def test_events_are_grouped_by_their_subject() -> None:
     events = [a_feed_event(a_data_event(version, shop=shop)) for shop, version in ((7, 3), (8, 2), (7, 1))]
 
-    groups = grouped(events, ["data.shop"])
+    groups = group_events(events, ["data.shop"])
 
     assert groups == {7: [events[0], events[2]], 8: [events[1]]}
-    assert in_order(groups[7], ["data.order_id"]) == [events[2], events[0]]
+    assert sort_events(groups[7], ["data.order_id"]) == [events[2], events[0]]
 
 
 def test_group_of_several_fields_is_a_tuple() -> None:
-    assert list(grouped([{"a": 1, "b": "x"}], ["a", "b"])) == [(1, "x")]
+    assert list(group_events([{"a": 1, "b": "x"}], ["a", "b"])) == [(1, "x")]
 
 
 def test_event_without_a_subject_is_named() -> None:
     with pytest.raises(
         EventUnusable, check=has_code("order-unknown"), match=r"event 1 of the batch.*order_id is missing"
     ):
-        grouped([{"order_id": 1}, {}], ["order_id"])
+        group_events([{"order_id": 1}, {}], ["order_id"])
 
 
 def test_events_without_an_id_are_ordered_too() -> None:
-    assert in_order([{"n": 2, "x": 1}, {"n": 1}, {"n": 2, "x": 2}], ["n"]) == [
+    assert sort_events([{"n": 2, "x": 1}, {"n": 1}, {"n": 2, "x": 2}], ["n"]) == [
         {"n": 1},
         {"n": 2, "x": 1},
         {"n": 2, "x": 2},
@@ -56,7 +56,7 @@ def test_event_without_its_ordering_key_is_named_by_its_place_in_the_batch() -> 
     with pytest.raises(
         EventUnusable, check=has_code("order-unknown"), match=r"event 2 of the batch.*data\.version is missing"
     ):
-        in_order(events, ["data.version"])
+        sort_events(events, ["data.version"])
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,14 @@ def test_event_without_its_ordering_key_is_named_by_its_place_in_the_batch() -> 
     ids=["backwards", "concurrent", "diamond", "as early as it can", "repeats", "parent twice", "nothing"],
 )
 def test_parents_come_first_and_the_rest_in_its_order(came: list[Any], ordered: str) -> None:
-    history = by_parents(came)
+    history = sort_by_parents(came)
 
     assert names(history.events) == ordered
     assert history.missing == {}
 
 
 def test_missing_parent_is_reported() -> None:
-    history = by_parents([step("d", "c", "x", "y"), step("c", "z"), step("a")])
+    history = sort_by_parents([step("d", "c", "x", "y"), step("c", "z"), step("a")])
 
     assert names(history.events) == "cda"
     assert history.missing == {"d": ("x", "y"), "c": ("z",)}
@@ -97,7 +97,7 @@ def test_missing_parent_is_reported() -> None:
 )
 def test_circle_is_named(events: list[Any], told: str) -> None:
     with pytest.raises(EventUnusable, check=has_code("order-unknown")) as raised:
-        by_parents(events)
+        sort_by_parents(events)
 
     assert raised.value.detail.endswith(f"it comes after itself: {told}")
     assert raised.value.eid == "a"
@@ -105,13 +105,13 @@ def test_circle_is_named(events: list[Any], told: str) -> None:
 
 def test_history_by_parents_needs_ids() -> None:
     with pytest.raises(EventUnusable, check=has_code("eid-missing"), match="event 1 of the batch"):
-        by_parents([step("a"), {"n": 1}])
+        sort_by_parents([step("a"), {"n": 1}])
 
 
 def test_long_chain_is_ordered_without_recursion() -> None:
     chain = [step("0"), *(step(str(n), str(n - 1)) for n in range(1, 5_000))]
 
-    assert by_parents(chain[::-1]).events == chain
+    assert sort_by_parents(chain[::-1]).events == chain
 
 
 @st.composite
@@ -142,7 +142,7 @@ def reference(parents: dict[str, list[str]]) -> list[str]:
 
 @given(graphs())
 def test_history_is_in_the_order_of_the_standard_library(parents: dict[str, list[str]]) -> None:
-    history = by_parents([step(eid, *named) for eid, named in parents.items()])
+    history = sort_by_parents([step(eid, *named) for eid, named in parents.items()])
 
     assert [event["metadata"]["eid"] for event in history.events] == reference(parents)
     absent = {eid: tuple(each for each in named if each not in parents) for eid, named in parents.items()}
@@ -151,7 +151,7 @@ def test_history_is_in_the_order_of_the_standard_library(parents: dict[str, list
 
 @given(graphs())
 def test_events_waiting_for_missing_parents_are_left_out(parents: dict[str, list[str]]) -> None:
-    order = arranged(parents)
+    order = sort_topologically(parents)
 
     done: set[str] = set()
     for eid in order:
@@ -166,4 +166,4 @@ def test_history_by_ordering_key_is_sorted(versions: list[int], chance: random.R
     events += chance.choices(events, k=len(events)) if events else []
     chance.shuffle(events)
 
-    assert [event["data"]["version"] for event in in_order(events, ["data.version"])] == sorted(versions)
+    assert [event["data"]["version"] for event in sort_events(events, ["data.version"])] == sorted(versions)

@@ -106,7 +106,7 @@ def test_inexact_number_is_refused_as_a_key(value: float) -> None:
         check=has_code("order-unknown"),
         match=r"event 3 of the batch, of 'order\.changed'.* is not told exactly",
     ):
-        BY_VERSION.key(event, event, 3)
+        BY_VERSION.read_key(event, event, 3)
 
 
 @pytest.mark.parametrize("value", [None, True, [1], {"n": 1}], ids=repr)
@@ -118,7 +118,7 @@ def test_value_other_than_number_or_text_is_refused_as_a_key(value: Any) -> None
         check=has_code("order-unknown"),
         match=r"data\.version (is missing; it )?must be a number or a text",
     ):
-        BY_VERSION.key(event, event, 0)
+        BY_VERSION.read_key(event, event, 0)
 
 
 NOON = "2026-01-01T12:00:00Z"

@@ -30,7 +30,7 @@ from penstock.processing.changes import Changes
 from penstock.processing.checkpoints import DatabaseLeases, MemoryCheckpoints, SubscriptionCheckpoints
 from penstock.processing.duplicates import Duplicates
 from penstock.processing.handlers import Together, by_kind
-from penstock.processing.history import HeldBack
+from penstock.processing.history import Resequencer
 from penstock.processing.latest import Latest
 from penstock.processing.metrics import ProcessorMetrics, serve_metrics
 from penstock.processing.reactions import Effect, Publisher, effect_id
@@ -121,8 +121,8 @@ def periodic(**given: Any) -> PeriodicSource:
 Wrong: TypeAlias = dict[str, tuple[Callable[[Any], object], list[Any]] | tuple[Callable[[Any], object], list[Any], str]]
 """By the name of a parameter, and of what: a call, values for it, and what is said of them."""
 WRONG_IN_PROCESSING: Wrong = {
-    "limit": (lambda value: HeldBack(limit=value), [None, *NO_COUNTS]),
-    "remembered": (lambda value: HeldBack(remembered=value), [None, *NO_COUNTS]),
+    "limit": (lambda value: Resequencer(limit=value), [None, *NO_COUNTS]),
+    "remembered": (lambda value: Resequencer(remembered=value), [None, *NO_COUNTS]),
     "window_events": (lambda value: seen(window_events=value), [None, *NO_COUNTS]),
     "window_seconds": (lambda value: seen(window_seconds=value), [0, *NO_SECONDS]),
     "seconds": (forget, [None, *NO_SECONDS]),

@@ -78,7 +78,7 @@ def test_long_names_and_reasons_are_cut_and_figures_are_not() -> None:
 def test_rates_are_shown_once_time_has_passed() -> None:
     watched = Watched("mailer", engine())
     view = View(watched)
-    assert view.line() == "mailer: 0 events handled, 0 read ahead, 0 active, 0 failing, 0 stalled"
+    assert view.compose_line() == "mailer: 0 events handled, 0 read ahead, 0 active, 0 failing, 0 stalled"
     watched.engine.ingest(batch(1, things("A0E0")), 0.0)
     watched.tally.note_batch(batch(1, things("A0E0")))
     [call] = watched.engine.take(1, 0.0)
@@ -86,8 +86,8 @@ def test_rates_are_shown_once_time_has_passed() -> None:
 
     [rated] = [line.split() for line in draw(view).splitlines() if line.split()[:1] == ["t"]]
     assert float(rated[-1]) > 0
-    assert view.line().startswith("mailer: 1 events handled, ")
-    assert "/s, " in view.line()
+    assert view.compose_line().startswith("mailer: 1 events handled, ")
+    assert "/s, " in view.compose_line()
 
 
 def test_tranches_that_are_most_behind_are_shown_first() -> None:
@@ -106,17 +106,17 @@ def test_unknown_gap_is_left_out() -> None:
     watched = Watched("mailer", engine())
     watched.tell_behind({"t": None})
 
-    assert "behind" not in View(watched).line()
+    assert "behind" not in View(watched).compose_line()
 
 
 def test_silent_source_is_reported() -> None:
     watched = Watched("mailer", engine())
     watched.tally.source.begin(0.0)
     watched.now = 14.0
-    assert "source" not in View(watched).line()
+    assert "source" not in View(watched).compose_line()
     watched.now = 90.0
 
-    assert "the source has not answered for 90 s" in View(watched).line()
+    assert "the source has not answered for 90 s" in View(watched).compose_line()
 
 
 def test_without_a_terminal_lines_are_written_at_intervals_and_at_the_end() -> None:

@@ -8,7 +8,7 @@ from penstock.cli.groups.own import UNKNOWN, Behind
 from penstock.cli.output import tell
 from penstock.client import Client, PartitionOffsets
 from penstock.errors import BadParameter, EventTypeNotFound, PenstockError
-from penstock.processing.sources.feed import FeedPage, FeedPages, pyarrow
+from penstock.processing.sources.feed import FeedPage, FeedPages, import_pyarrow
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
 from penstock.wire.http import is_transient
 
@@ -87,5 +87,5 @@ def _age(page: FeedPage | None) -> float | None:
     """Return how old the first event of a page is; None: it has none."""
     if page is None or not page.events.num_rows:
         return None
-    received: int = page.events.column("received_at").cast(pyarrow().int64())[0].as_py()
+    received: int = page.events.column("received_at").cast(import_pyarrow().int64())[0].as_py()
     return max(0.0, round(time.time() - received / MICROSECONDS, 3))

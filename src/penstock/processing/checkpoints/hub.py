@@ -225,7 +225,7 @@ class SubscriptionCheckpoints:
         Raises:
             SubscriptionNotFound: no subscription has that id.
         """
-        return self.source.committed()
+        return self.source.list_committed()
 
     def parked(self) -> Sequence[Parked]:
         """Return nothing: the hub stores parked streams, and sends their events again for a retry."""

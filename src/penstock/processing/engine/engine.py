@@ -35,7 +35,7 @@ from penstock.processing.engine.tranche import (
 )
 from penstock.processing.outcomes import Failure, Outcome, to_timeout
 from penstock.processing.parameters import INDEX_END, check_kind
-from penstock.processing.stats import Latency, Stats, counted_as
+from penstock.processing.stats import Latency, Stats, limit_tag
 
 
 class PredictedProgress(NamedTuple):
@@ -641,7 +641,7 @@ class Engine:
 
     def _measure(self, result: Outcome | Failure, took: float) -> None:
         kind = result.tag or "ok"
-        latency = self.latency.get(kind) or self.latency.setdefault(counted_as(kind, self.latency), Latency())
+        latency = self.latency.get(kind) or self.latency.setdefault(limit_tag(kind, self.latency), Latency())
         latency.add(took)
 
     # Parked streams

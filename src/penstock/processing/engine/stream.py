@@ -22,7 +22,7 @@ from penstock.processing.engine.parking import Parked
 from penstock.processing.engine.rules import Health
 from penstock.processing.engine.tranche import SourceItem, Tranche, UnfinishedBatch, count_events
 from penstock.processing.outcomes import Failure
-from penstock.processing.stats import counted_as
+from penstock.processing.stats import limit_tag
 
 
 class Call(msgspec.Struct, gc=False, eq=False):
@@ -486,7 +486,7 @@ class BusyStreams:
             raise ProcessorUnhealthy(streams=failing + stalled)
 
     def _fail(self, call: Call, failure: Failure) -> None:
-        self.failures[counted_as(failure.tag, self.failures)] += 1
+        self.failures[limit_tag(failure.tag, self.failures)] += 1
         is_new = call.stream not in self.failing
         before = self._take_previous(call.stream, self.failing, self.stalled)
         trouble = self.failing[call.stream] = _extend(before, call, failure.tag, failure.detail)

@@ -30,7 +30,7 @@ from penstock.processing.progress import Beginning, PageReplay, Progress
 from penstock.processing.runners.observer import is_logged
 from penstock.processing.snapshot import Tally
 from penstock.processing.sources.source import ReadRequest, Source
-from penstock.processing.sources.subscription import subscription_in
+from penstock.processing.sources.subscription import find_subscription
 from penstock.wire.http import RetryBackoff, is_transient
 
 R = TypeVar("R")
@@ -261,10 +261,10 @@ class SourceReader:
 
         Tranches with failing streams or active calls count as failed there.
         """
-        if (subscription := subscription_in(self._source)) is not None:
+        if (subscription := find_subscription(self._source)) is not None:
             engine = self._engine
             failed = {engine.tranche_of(stream) for stream in engine.busy.failing}
-            subscription.let_go(failed=failed.union(*map(engine.tranches_of, engine.busy.active.values())))
+            subscription.release(failed=failed.union(*map(engine.tranches_of, engine.busy.active.values())))
 
     def begin_read(self, now: float) -> None:
         """Begin a read up to the limits, unless one is in progress."""

@@ -22,7 +22,7 @@ from penstock.processing.progress import Progress
 from penstock.processing.runners.background import ProcessorEnded, RequestQueue
 from penstock.processing.runners.observer import ProcessorObserver
 from penstock.processing.snapshot import BusyStream, Snapshot
-from penstock.processing.sources.subscription import subscription_in
+from penstock.processing.sources.subscription import find_subscription
 from penstock.wire.http import is_transient
 
 _log: Final = logging.getLogger("penstock.processing")
@@ -103,7 +103,7 @@ def _choose_suitable(checkpoints: Checkpoints | None, source: object) -> Checkpo
     Raises:
         BadParameter: the source is a subscription, and these checkpoints would not commit to the hub.
     """
-    subscription = subscription_in(source)
+    subscription = find_subscription(source)
     if subscription is None:
         return checkpoints or MemoryCheckpoints()
     if checkpoints is None:

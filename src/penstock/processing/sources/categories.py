@@ -107,36 +107,36 @@ class CategoryDatabase:
             self._connection.close()
             self._connection = None
 
-    def heads(self, categories: Sequence[str]) -> dict[str, int]:
+    def list_heads(self, categories: Sequence[str]) -> dict[str, int]:
         """Return the end of each category: the global position after its last visible event."""
-        found = self.ask("heads", categories=list(categories))
+        found = self.query("heads", categories=list(categories))
         return {category: FIRST if head is None else head for category, head in found}
 
-    def end(self) -> int:
+    def find_end(self) -> int:
         """Return the end of the whole store: the global position after its last visible event."""
-        [(end,)] = self.ask("end")
+        [(end,)] = self.query("end")
         return int(end)
 
-    def since(self, category: str, time: Any) -> int | None:
+    def find_since(self, category: str, time: Any) -> int | None:
         """Return the global position of the first event written at *time* in UTC, or later; None: there is none."""
-        found = self.ask("since", category=category, time=time)
+        found = self.query("since", category=category, time=time)
         return int(found[0][0]) if found else None
 
     def count(self, stretch: CategoryRange, most: int | None = None) -> int:
         """Return the number of events of *stretch*, at most *most*."""
-        [(count,)] = self.ask("count", **stretch._asdict(), most=most)
+        [(count,)] = self.query("count", **stretch._asdict(), most=most)
         return int(count)
 
-    def behind(self, stretch: CategoryRange, events: int) -> int:
+    def find_behind(self, stretch: CategoryRange, events: int) -> int:
         """Return the global position after the first *events* of *stretch*; its end if it has no more."""
-        found = self.ask("behind", **stretch._asdict(), events=events)
+        found = self.query("behind", **stretch._asdict(), events=events)
         return int(found[0][0]) if found else stretch.end
 
-    def page(self, stretch: CategoryRange, columns: Sequence[str], rows: int) -> list[Row]:
+    def read_page(self, stretch: CategoryRange, columns: Sequence[str], rows: int) -> list[Row]:
         """Return the first *rows* events of *stretch*: each one's global position, and then *columns*, in SQL."""
-        return self.ask("page", columns, **stretch._asdict(), rows=rows)
+        return self.query("page", columns, **stretch._asdict(), rows=rows)
 
-    def ask(self, statement: str, expressions: Sequence[str] = (), **given: Any) -> list[Row]:
+    def query(self, statement: str, expressions: Sequence[str] = (), **given: Any) -> list[Row]:
         """Run a statement, and return its rows."""
         import psycopg
         from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -150,7 +150,7 @@ class CategoryDatabase:
             found: list[Row] = self._connection.execute(query, given).fetchall()
         except psycopg.Error as error:
             self.close()
-            raise meaning(error, self._schema) from error
+            raise translate_error(error, self._schema) from error
         return found
 
 
@@ -159,15 +159,15 @@ def compose_query(statement: str, schema: str, expressions: Sequence[str] = ()) 
     from psycopg import sql
 
     columns = sql.SQL(", ").join(map(sql.SQL, expressions))
-    return sql.SQL(_text(statement)).format(schema=sql.Identifier(schema), columns=columns)
+    return sql.SQL(_load_statement(statement)).format(schema=sql.Identifier(schema), columns=columns)
 
 
 @cache
-def _text(name: str) -> Any:
+def _load_statement(name: str) -> Any:
     return (files(__package__) / "statements" / f"category_{name}.sql").read_text(encoding="utf-8")
 
 
-def meaning(error: Exception, schema: str) -> Exception:
+def translate_error(error: Exception, schema: str) -> Exception:
     """Return the error to raise for the driver's *error* from a MessageDB in *schema*.
 
     It is BadParameter if MessageDB is not there, DatabaseUnavailable if a later query may succeed, else *error*.
@@ -179,10 +179,10 @@ def meaning(error: Exception, schema: str) -> Exception:
     return DatabaseUnavailable(reason=reason) if is_passing(error) else error
 
 
-def next_rows(rows: int, size: int) -> int:
+def choose_rows(rows: int, size: int) -> int:
     """Return the number of rows of the next page, after *rows* had *size* bytes.
 
-    >>> next_rows(500, 50_000), next_rows(500, 50_000_000)
+    >>> choose_rows(500, 50_000), choose_rows(500, 50_000_000)
     (1000, 41)
     """
     return max(1, min(PAGE_ROWS_MAX, 2 * rows, rows * PAGE_BYTES // max(size, 1)))

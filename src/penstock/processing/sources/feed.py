@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Exchanges:
+class ExchangeRunner:
     """Runs exchanges for any threads concurrently, until `close`.
 
     An unavailable hub is logged once for all exchanges, until the announced pause is over.
@@ -94,7 +94,7 @@ class Exchanges:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._loop.run_forever, name="penstock-exchanges", daemon=True)
                 self._thread.start()
-            return asyncio.run_coroutine_threadsafe(self._carried_out(exchange), self._loop)
+            return asyncio.run_coroutine_threadsafe(self._run(exchange), self._loop)
 
     def carry_out(self, exchange: Exchange[R]) -> R:
         """Run an exchange, and return its result.
@@ -102,7 +102,7 @@ class Exchanges:
         Raises:
             Unavailable: it was closed meanwhile.
         """
-        return result_of(self.begin(exchange))
+        return await_result(self.begin(exchange))
 
     def close(self) -> None:
         """Cancel running exchanges, and end."""
@@ -115,7 +115,7 @@ class Exchanges:
         self._thread.join()
         loop.close()
 
-    async def _carried_out(self, exchange: Exchange[R]) -> R:
+    async def _run(self, exchange: Exchange[R]) -> R:
         if self._transport is None:
             self._transport = AsyncTransport(self._http, auth=self._auth, log=self._log)
         return await self._transport.carry_out(exchange)
@@ -135,11 +135,11 @@ class Exchanges:
             await self._transport.aclose()
 
 
-def result_of(future: "Future[R]") -> R:
+def await_result(future: "Future[R]") -> R:
     """Return the result of an exchange.
 
     Raises:
-        Unavailable: its `Exchanges` was closed meanwhile.
+        Unavailable: its `ExchangeRunner` was closed meanwhile.
     """
     try:
         return future.result()
@@ -150,7 +150,7 @@ def result_of(future: "Future[R]") -> R:
 _FOR_EVER: Final = float("inf")
 
 
-def pyarrow() -> Any:
+def import_pyarrow() -> Any:
     """Return the library PyArrow, which comes with the extra `arrow`.
 
     Raises:
@@ -259,7 +259,7 @@ class FeedPages:
             CursorExpired, BadCursor: the feed has no such offset.
             RequirementMissing: PyArrow is not installed.
         """
-        pa = pyarrow()
+        pa = import_pyarrow()
         mark = feed_mark(self._event_type)
         cursors = (
             (f"cursor{partition}", FeedCursor(mark, epoch, FeedView(count, partition, count), (offset,)).encode())
@@ -351,9 +351,9 @@ class FeedSource(Closing):
         _check_names(event_types)
         begins = start_now(check_start(start))
         check_flag("fail_on_loss", fail_on_loss)
-        pyarrow()
+        import_pyarrow()
         address = check_address(url, relative=http is not None)
-        self._exchanges = Exchanges(http, auth)
+        self._exchanges = ExchangeRunner(http, auth)
         self._feeds = {
             name: _Feed(name, address, begins, fail_on_loss=fail_on_loss) for name in dict.fromkeys(event_types)
         }
@@ -370,11 +370,11 @@ class FeedSource(Closing):
 
     def is_hashed(self, event_type: str) -> bool:
         """Return whether a key of an event type always has the same partition, unless partitions are added."""
-        return self._exchanges.carry_out(self._feeds[event_type].known()).is_hashed
+        return self._exchanges.carry_out(self._feeds[event_type].get_partitions()).is_hashed
 
     def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
         """Return where to begin in a partition: at its start, if there are positions in others of its event type."""
-        feed, partition = self._of(tranche)
+        feed, partition = self._find_feed(tranche)
         event_type, _ = decode_tranche(tranche)
         is_new = any(each.rpartition("/")[0] == event_type for each in kept)
         return self._exchanges.carry_out(feed.beginning(partition, is_new=is_new))
@@ -390,7 +390,7 @@ class FeedSource(Closing):
             event_type, partition = decode_tranche(tranche)
             asked.setdefault(event_type, {})[partition] = want
         for event_type, partitions in asked.items():
-            self._break_off_in_vain(event_type)
+            self._cancel_obsolete(event_type)
             if event_type not in self._polls:
                 feed = self._feeds[event_type]
                 exchange = feed.poll(partitions, wait_seconds=WAIT_SECONDS if timeout else 0.0)
@@ -399,12 +399,12 @@ class FeedSource(Closing):
                     wait([self._polls[event_type].answer])
         wait([poll.answer for poll in self._polls.values()], timeout=timeout, return_when=FIRST_COMPLETED)
         ended = [event_type for event_type, poll in self._polls.items() if poll.answer.done()]
-        found = [(poll, batch) for poll in map(self._polls.pop, ended) for batch in result_of(poll.answer)]
+        found = [(poll, batch) for poll in map(self._polls.pop, ended) for batch in await_result(poll.answer)]
         return [batch for poll, batch in found if poll.is_still_wanted(batch, wants)]
 
     def reread(self, tranche: str, want: ReadRequest) -> Batch:
         """Read a partition again from an earlier offset."""
-        feed, partition = self._of(tranche)
+        feed, partition = self._find_feed(tranche)
         return self._exchanges.carry_out(feed.reread(partition, want))
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
@@ -423,19 +423,19 @@ class FeedSource(Closing):
         """End, and cancel requests that wait at the hub."""
         self._exchanges.close()
 
-    def _break_off_in_vain(self, event_type: str) -> None:
+    def _cancel_obsolete(self, event_type: str) -> None:
         """Cancel a request that waits for events of a former feed of the same name: they never come."""
         poll = self._polls.get(event_type)
         if poll is not None and poll.epoch not in (None, self._feeds[event_type].epoch):
             poll.answer.cancel()
             del self._polls[event_type]
 
-    def _of(self, tranche: str) -> "tuple[_Feed, int]":
+    def _find_feed(self, tranche: str) -> "tuple[_Feed, int]":
         event_type, partition = decode_tranche(tranche)
         return self._feeds[event_type], partition
 
 
-def _parts(batch: Batch) -> list[Batch]:
+def _split(batch: Batch) -> list[Batch]:
     epoch = FeedPosition.decode(str(batch.end)).epoch
     return split_batch(batch, PART_EVENTS, lambda event: FeedPosition(epoch, event.next).encode())
 
@@ -479,15 +479,15 @@ class _Feed:
         now = time.monotonic()
         if now - self._looked_at > LOOK_INTERVAL:
             self._looked_at = now
-            yield from self._look()
-        known = yield from self.known()
+            yield from self._refresh()
+        known = yield from self.get_partitions()
         return [encode_tranche(self._name, partition) for partition in range(len(known.heads))]
 
     def beginning(self, partition: int, *, is_new: bool) -> Exchange[str]:
         if self._begun is None:
-            self._begun = yield from self._beginnings()
+            self._begun = yield from self._find_beginnings()
         offset = None if is_new and self._start == "latest" else self._begun.get(partition)
-        known = yield from self.known()
+        known = yield from self.get_partitions()
         return FeedPosition(known.epoch, known.floors[partition] if offset is None else offset).encode()
 
     def poll(self, wants: Mapping[int, ReadRequest], wait_seconds: float) -> Exchange[list[Batch]]:
@@ -497,11 +497,11 @@ class _Feed:
         chosen = {partition: want for partition, want in wants.items() if want.events_max * 4 >= most}
         places = {partition: FeedPosition.decode(str(want.position)) for partition, want in chosen.items()}
         events = min([PAGE_EVENTS, *(want.events_max for want in chosen.values())])
-        known = yield from self.known()
+        known = yield from self.get_partitions()
         if len(chosen) < len(known.heads):
             wait_seconds = min(wait_seconds, PARTIAL_WAIT_SECONDS)
         found = yield from self._read(places, events, wait_seconds)
-        return [part for batch in found for part in _parts(batch)]
+        return [part for batch in found for part in _split(batch)]
 
     def reread(self, partition: int, want: ReadRequest) -> Exchange[Batch]:
         place = FeedPosition.decode(str(want.position))
@@ -519,32 +519,32 @@ class _Feed:
         return gaps
 
     def _read(self, places: Mapping[int, FeedPosition], events: int, wait_seconds: float) -> Exchange[list[Batch]]:
-        known = yield from self.known()
+        known = yield from self.get_partitions()
         if any(place.epoch != known.epoch for place in places.values()):
-            known = yield from self._look()
-            places = {partition: self._settled(partition, place, known) for partition, place in places.items()}
+            known = yield from self._refresh()
+            places = {partition: self._resolve(partition, place, known) for partition, place in places.items()}
         offsets = {partition: place.offset for partition, place in places.items()}
         try:
             page = yield from self._pages.page(known.epoch, len(known.heads), offsets, events, wait_seconds)
         except (CursorExpired, BadCursor):
-            known = yield from self._look()
-            settled = {partition: self._settled(partition, place, known) for partition, place in places.items()}
+            known = yield from self._refresh()
+            settled = {partition: self._resolve(partition, place, known) for partition, place in places.items()}
             if settled == places:
                 raise
             return (yield from self._read(settled, events, wait_seconds))
         if page is None:  # The feed's number of partitions has changed.
-            yield from self._look()
+            yield from self._refresh()
             return []
-        return self._batches(page, places, is_hashed=known.is_hashed)
+        return self._make_batches(page, places, is_hashed=known.is_hashed)
 
-    def _batches(self, page: FeedPage, places: Mapping[int, FeedPosition], *, is_hashed: bool) -> list[Batch]:
+    def _make_batches(self, page: FeedPage, places: Mapping[int, FeedPosition], *, is_hashed: bool) -> list[Batch]:
         found: dict[int, list[StreamEvent]] = {partition: [] for partition in places}
         sizes: Counter[int] = Counter()
         is_tail = all(page.ends[partition] == place.offset for partition, place in places.items())
         for batch in page.events.to_batches():
             if batch.num_rows:
                 partition = batch.column("partition")[0].as_py()
-                found[partition] += self._events(batch, partition, places[partition].epoch, is_hashed=is_hashed)
+                found[partition] += self._make_events(batch, partition, places[partition].epoch, is_hashed=is_hashed)
                 sizes[partition] += batch.nbytes
         made = []
         for partition, events in found.items():
@@ -562,8 +562,10 @@ class _Feed:
                 made.append(Batch(tranche, position, events, is_tail=is_tail, bytes=sizes[partition]))
         return made
 
-    def _events(self, batch: "pa.RecordBatch", partition: int, epoch: int, *, is_hashed: bool) -> list[StreamEvent]:
-        pa = pyarrow()
+    def _make_events(
+        self, batch: "pa.RecordBatch", partition: int, epoch: int, *, is_hashed: bool
+    ) -> list[StreamEvent]:
+        pa = import_pyarrow()
         name, tranche, rows = self._name, encode_tranche(self._name, partition), batch.num_rows
         keys = batch.column("key").to_pylist()
         return list(
@@ -581,7 +583,7 @@ class _Feed:
             )
         )
 
-    def _settled(self, partition: int, place: FeedPosition, known: Partitions) -> FeedPosition:
+    def _resolve(self, partition: int, place: FeedPosition, known: Partitions) -> FeedPosition:
         """Return the position to continue from in a feed that does not have *place*.
 
         Raises:
@@ -599,7 +601,7 @@ class _Feed:
         _log.warning("%s events of %r, partition %d, are lost: %s", lost, self._name, partition, reason)
         return FeedPosition(known.epoch, floor)
 
-    def _beginnings(self) -> Exchange[Mapping[int, int]]:
+    def _find_beginnings(self) -> Exchange[Mapping[int, int]]:
         """Return a new processor's first offset by partition; other partitions are read from their start."""
         if isinstance(self._start, datetime):
             return (yield from self._pages.offsets_at(self._start))
@@ -612,10 +614,10 @@ class _Feed:
         """The feed's epoch, as of the last check; None: there was no check."""
         return None if self._found is None else self._found.epoch
 
-    def known(self) -> Exchange[Partitions]:
-        return self._found if self._found is not None else (yield from self._look())
+    def get_partitions(self) -> Exchange[Partitions]:
+        return self._found if self._found is not None else (yield from self._refresh())
 
-    def _look(self) -> Exchange[Partitions]:
+    def _refresh(self) -> Exchange[Partitions]:
         self._found = yield from self._pages.partitions()
         self._first = self._first or self._found
         return self._found

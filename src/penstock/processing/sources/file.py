@@ -44,13 +44,13 @@ class FileNames:
         """The listed names, by real path."""
         self._turn = threading.Lock()
 
-    def now(self) -> list[str]:
+    def list_now(self) -> list[str]:
         """Return the names of the present files, sorted.
 
         Raises:
             BadParameter: a name cannot be stored in a checkpoint.
         """
-        found = dict.fromkeys(each for path in self._given for each in _files_at(path))
+        found = dict.fromkeys(each for path in self._given for each in _list_files(path))
         with self._turn:
             for name in found.keys() - self._real.keys():
                 self._learn(name)
@@ -80,7 +80,7 @@ def is_file(path: str) -> bool:
         return False
 
 
-def _files_at(path: str) -> list[str]:
+def _list_files(path: str) -> list[str]:
     """Return the files that a path or a pattern names; a file whose name looks like a pattern is that file."""
     if is_file(path):
         return [path]
@@ -173,17 +173,17 @@ class LinePlace(NamedTuple):
     mark: int | None = None
     """The checksum of the bytes before it, at most `MARKED_BYTES`; None: unknown."""
 
-    def after(self, line: bytes) -> "LinePlace":
+    def move_past(self, line: bytes) -> "LinePlace":
         """Return the place behind a line.
 
-        >>> LinePlace(10, 2).after(b"abc")
+        >>> LinePlace(10, 2).move_past(b"abc")
         LinePlace(offset=13, lines=3, mark=None)
         """
         return LinePlace(self.offset + len(line), self.lines + 1)
 
     def behind(self, before: bytes) -> "LinePlace":
         """Return the place with the mark of the bytes right before it."""
-        return self._replace(mark=mark_of(before))
+        return self._replace(mark=compute_mark(before))
 
     def encode(self) -> str:
         """Return the text that checkpoints store: `1024:17#907060870`.
@@ -211,10 +211,10 @@ class LinePlace(NamedTuple):
         return cls(int(offset), int(lines), int(mark) if mark else None)
 
 
-def mark_of(before: bytes) -> int:
+def compute_mark(before: bytes) -> int:
     """Return the checksum of the last `MARKED_BYTES` bytes before a place.
 
-    >>> mark_of(b"") == 0, mark_of(b"x" * 2_000) == mark_of(b"x" * 1_024)
+    >>> compute_mark(b"") == 0, compute_mark(b"x" * 2_000) == compute_mark(b"x" * 1_024)
     (True, True)
     """
     return zlib.crc32(before[-MARKED_BYTES:])
@@ -274,7 +274,7 @@ class LineFile:
         """Return whether there are, or may be, lines behind *place*."""
         if self._end is None or self._end[0] != place.offset:
             return True
-        return self._grows and self._size_now() != self._end[1]
+        return self._grows and self._find_size() != self._end[1]
 
     def read(self, place: LinePlace, lines_max: int) -> FileLines:
         """Return the lines behind *place*.
@@ -283,10 +283,10 @@ class LineFile:
             EventsLost: it is another file than that of *place*.
             InvalidRecord: a line is too long, or the file cannot be decompressed.
         """
-        file, at, found = self._opened(place), place, list[Line]()
+        file, at, found = self._open(place), place, list[Line]()
         try:
             while len(found) < lines_max and at.offset - place.offset < BYTES_AT_ONCE:
-                raw = self._line(file, at)
+                raw = self._read_line(file, at)
                 if not raw:
                     self._end = at.offset, self._size
                     self.close()
@@ -295,7 +295,7 @@ class LineFile:
                 if text and not text.startswith(b"#"):
                     found.append(Line(at, text))
                 is_its_end = raw == b"\n" and self._before[-1:] not in (b"", b"\n")  # Written later.
-                self._at = at = LinePlace(at.offset + 1, at.lines) if is_its_end else at.after(raw)
+                self._at = at = LinePlace(at.offset + 1, at.lines) if is_its_end else at.move_past(raw)
                 self._before = (self._before + raw)[-MARKED_BYTES:]
         except InvalidRecord:
             self.close()
@@ -309,26 +309,26 @@ class LineFile:
             self._file.close()
             self._file = None
 
-    def _size_now(self) -> int | None:
+    def _find_size(self) -> int | None:
         """Return the file's size; if it is gone, the last known one, or None."""
         try:
             return self._path.stat().st_size
         except FileNotFoundError:
             return None if self._end is None else self._end[1]
 
-    def _line(self, file: IO[bytes], at: LinePlace) -> bytes:
+    def _read_line(self, file: IO[bytes], at: LinePlace) -> bytes:
         """Return the next line; empty if there is no complete one."""
         try:
             raw = file.readline(LINE_BYTES_MAX + 1)
         except _BROKEN as error:
-            raise self._invalid(at, f"it cannot be read on: {error}") from error
+            raise self._make_record_error(at, f"it cannot be read on: {error}") from error
         if raw.endswith(b"\n"):
             return raw
         if len(raw) > LINE_BYTES_MAX:
-            raise self._invalid(at, f"it is longer than {LINE_BYTES_MAX} bytes")
+            raise self._make_record_error(at, f"it is longer than {LINE_BYTES_MAX} bytes")
         return b"" if self._grows else raw
 
-    def _opened(self, place: LinePlace) -> IO[bytes]:
+    def _open(self, place: LinePlace) -> IO[bytes]:
         if self._file is not None and self._at.offset == place.offset:
             return self._file
         self.close()
@@ -336,11 +336,11 @@ class LineFile:
             self._file, self._at = open_file(self._path), place
             self._size = os.fstat(self._file.fileno()).st_size if not self._is_compressed else 0
         except FileNotFoundError:
-            raise self._changed("it is gone") from None
-        self._before = self._skipped(self._file, place)
+            raise self._make_loss_error("it is gone") from None
+        self._before = self._skip(self._file, place)
         return self._file
 
-    def _skipped(self, file: IO[bytes], place: LinePlace) -> bytes:
+    def _skip(self, file: IO[bytes], place: LinePlace) -> bytes:
         """Go to *place*, behind the end of a line; return the bytes before it."""
         before, left = b"", place.offset
         if not self._is_compressed:
@@ -353,26 +353,26 @@ class LineFile:
             follows = cast(io.BufferedReader, file).peek(1)[:1]
         except _BROKEN as error:
             if place.offset:
-                raise self._changed(f"it cannot be read up to byte {place.offset}: {error}") from error
+                raise self._make_loss_error(f"it cannot be read up to byte {place.offset}: {error}") from error
             self.close()
-            raise self._invalid(place, f"it cannot be read: {error}") from error
+            raise self._make_record_error(place, f"it cannot be read: {error}") from error
         if left:
-            raise self._changed(f"it is shorter than {place.offset} bytes, up to where it was read")
+            raise self._make_loss_error(f"it is shorter than {place.offset} bytes, up to where it was read")
         self._check(place, before, follows)
         return before
 
     def _check(self, place: LinePlace, before: bytes, follows: bytes) -> None:
         where = f"byte {place.offset}, up to where it was read"
         if place.offset and not before.endswith(b"\n") and follows not in (b"", b"\n"):
-            raise self._changed(f"no line begins at {where}")
-        if place.mark is not None and place.mark != mark_of(before):
-            raise self._changed(f"it is another file: it has other lines before {where}")
+            raise self._make_loss_error(f"no line begins at {where}")
+        if place.mark is not None and place.mark != compute_mark(before):
+            raise self._make_loss_error(f"it is another file: it has other lines before {where}")
 
-    def _changed(self, reason: str) -> EventsLost:
+    def _make_loss_error(self, reason: str) -> EventsLost:
         self.close()
         return EventsLost.of("file-changed", file=str(self._path), reason=reason)
 
-    def _invalid(self, at: LinePlace, reason: str) -> InvalidRecord:
+    def _make_record_error(self, at: LinePlace, reason: str) -> InvalidRecord:
         return InvalidRecord.of("invalid-line", file=str(self._path), line=at.lines + 1, reason=reason)
 
 
@@ -388,7 +388,7 @@ class LineEvents:
     Args:
         stream: The fields whose values, with dashes between them, are the stream's name; or a function of the decoded
             line.
-        kind: Likewise, for the event's kind; None: all are of the kind `event`.
+        kind: Likewise, for the event's kind; None: all are of the kind `make`.
 
     Raises:
         BadParameter: the fields are invalid.
@@ -398,7 +398,7 @@ class LineEvents:
         self._stream = FieldReader(stream, _TEXTS, "stream")
         self._kind = None if kind is None else FieldReader(kind, _TEXTS, "kind")
 
-    def event(self, line: Line, file: str) -> StreamEvent:
+    def make(self, line: Line, file: str) -> StreamEvent:
         """Return the event of a line. Its index is the byte at which the line begins.
 
         Raises:
@@ -406,8 +406,8 @@ class LineEvents:
         """
         try:
             data = _decode(line.raw)
-            stream = _text(self._stream, data)
-            kind = KIND if self._kind is None else _text(self._kind, data)
+            stream = _read_text(self._stream, data)
+            kind = KIND if self._kind is None else _read_text(self._kind, data)
         except EventUnusable as error:
             reason = str(error.reason)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -421,7 +421,7 @@ class LineEvents:
         raise InvalidRecord.of("invalid-line", file=file, line=line.place.lines + 1, reason=reason)
 
 
-def _text(reader: FieldReader, data: Any) -> str:
+def _read_text(reader: FieldReader, data: Any) -> str:
     return "-".join(map(str, reader.read(data, data, 0, None)))
 
 
@@ -449,7 +449,7 @@ class FileSource(Closable):
         paths: Files, or patterns such as `in/*.ndjson` or `in/**/*.ndjson.gz`.
         stream: The stream of a line's event: the paths of fields, such as `["data.order_id"]`, or a function from the
             decoded line to the name. Values of several fields are joined with dashes.
-        kind: The kind of a line's event, likewise; without it all are of the kind `event`.
+        kind: The kind of a line's event, likewise; without it all are of the kind `make`.
         follow: True if files may grow: then a line counts once it has its end. Else each file is read to its end once,
             with or without an end of its last line.
 
@@ -469,7 +469,7 @@ class FileSource(Closable):
         if not paths:
             raise BadParameter(parameter="paths", value=(), allowed="one file, or one pattern, at least")
         check_flag("follow", follow)
-        given = [_path(path) for path in paths]
+        given = [_to_path(path) for path in paths]
         for path in given:
             if not (follow or has_magic(path) or is_file(path)):
                 raise BadParameter(parameter="paths", value=path, allowed="a file that is there, or a pattern")
@@ -485,7 +485,7 @@ class FileSource(Closable):
 
     def tranches(self) -> Collection[str]:
         """Return the present files."""
-        found = self._names.now()
+        found = self._names.list_now()
         for path in set(found) - self._files.keys():
             self._files[path] = LineFile(Path(path), follow=self._follow)
         return found
@@ -500,8 +500,8 @@ class FileSource(Closable):
             if turn and self._closed.wait(LOOK_INTERVAL):
                 break
             with self._turn:
-                if not self._closed.is_set() and (chosen := self._chosen(wants)):
-                    return self._batches(chosen, wants)
+                if not self._closed.is_set() and (chosen := self._choose(wants)):
+                    return self._read_batches(chosen, wants)
         return []
 
     def reread(self, tranche: str, want: ReadRequest) -> Batch:
@@ -512,13 +512,13 @@ class FileSource(Closable):
         """
         file = LineFile(Path(tranche), follow=self._follow)
         try:
-            return self._batch(file, tranche, want)
+            return self._read_batch(file, tranche, want)
         finally:
             file.close()
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
         """Return 0 for each file that is read to its end; None for the others, whose lines are not counted."""
-        return {path: self._behind(path, positions.get(path)) for path in self._names.now()}
+        return {path: self._count_behind(path, positions.get(path)) for path in self._names.list_now()}
 
     def close(self) -> None:
         """End, and wake the reading thread."""
@@ -527,13 +527,13 @@ class FileSource(Closable):
             for file in self._files.values():
                 file.close()
 
-    def _behind(self, path: str, position: Position | None) -> int | None:
+    def _count_behind(self, path: str, position: Position | None) -> int | None:
         file = self._files.get(path)
         if file is None or position is None or file.has_more(LinePlace.decode(str(position))):
             return None
         return 0
 
-    def _chosen(self, wants: Mapping[str, ReadRequest]) -> list[str]:
+    def _choose(self, wants: Mapping[str, ReadRequest]) -> list[str]:
         """Return the files to read next, of those that have more; close others."""
         ready = sorted(
             path for path, want in wants.items() if self._files[path].has_more(LinePlace.decode(str(want.position)))
@@ -547,11 +547,11 @@ class FileSource(Closable):
                     file.close()
         return chosen
 
-    def _batches(self, paths: Sequence[str], wants: Mapping[str, ReadRequest]) -> list[Batch]:
+    def _read_batches(self, paths: Sequence[str], wants: Mapping[str, ReadRequest]) -> list[Batch]:
         found: list[Batch] = []
         for path in paths:
             try:
-                found.append(self._batch(self._files[path], path, wants[path]))
+                found.append(self._read_batch(self._files[path], path, wants[path]))
             except (EventsLost, InvalidRecord):
                 if not found:
                     raise
@@ -559,22 +559,24 @@ class FileSource(Closable):
                 break  # Present lines come first.
         return found
 
-    def _batch(self, file: LineFile, path: str, want: ReadRequest) -> Batch:
+    def _read_batch(self, file: LineFile, path: str, want: ReadRequest) -> Batch:
         place = LinePlace.decode(str(want.position))
         found = file.read(place, min(BATCH_EVENTS, want.events_max))
         events: list[StreamEvent] = []
         for line in found.lines:
             try:
-                events.append(self._events.event(line, path))
+                events.append(self._events.make(line, path))
             except InvalidRecord:
                 if not events:
                     raise
-                return self._batch(file, path, want._replace(events_max=len(events)))  # The lines before it come first.
+                return self._read_batch(
+                    file, path, want._replace(events_max=len(events))
+                )  # The lines before it come first.
         size = found.end.offset - place.offset
         return Batch(path, found.end.encode(), events, is_tail=found.is_last, bytes=size)
 
 
-def _path(given: str | PathLike[str]) -> str:
+def _to_path(given: str | PathLike[str]) -> str:
     check_kind("paths", given, str | PathLike, _PATHS)
     path = fspath(given)
     check_kind("paths", path, str, _PATHS)

@@ -35,8 +35,8 @@ class Names:
         self, what: str, allowed: Iterable[str | Pattern[str]] = (), excepted: Iterable[str | Pattern[str]] = ()
     ) -> None:
         self._what = what
-        self._allowed = _patterns(what, allowed)
-        self._excepted = _patterns(f"except_{what}", excepted)
+        self._allowed = _compile_all(what, allowed)
+        self._excepted = _compile_all(f"except_{what}", excepted)
         self.allow = lru_cache(REMEMBERED)(self._allow)
         """Returns whether a name passes."""
 
@@ -59,10 +59,10 @@ class Names:
         return not any(each.search(name) for each in self._excepted)
 
 
-def category_of(stream: str, tranche: str) -> str:
+def find_category(stream: str, tranche: str) -> str:
     """Return the category of a stream: the event type of its feed, or else the beginning of its name.
 
-    >>> category_of("order-line.placed-7", "order-line.placed/3"), category_of("order-7-a", "0")
+    >>> find_category("order-line.placed-7", "order-line.placed/3"), find_category("order-7-a", "0")
     ('order-line.placed', 'order')
     """
     event_type, slash, _ = tranche.rpartition("/")
@@ -71,13 +71,13 @@ def category_of(stream: str, tranche: str) -> str:
     return stream.partition("-")[0]
 
 
-def _patterns(parameter: str, given: Iterable[str | Pattern[str]]) -> list[Pattern[str]]:
+def _compile_all(parameter: str, given: Iterable[str | Pattern[str]]) -> list[Pattern[str]]:
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise BadParameter(parameter=parameter, value=given, allowed=_ALLOWED)
-    return [_pattern(parameter, each) for each in given]
+    return [_compile(parameter, each) for each in given]
 
 
-def _pattern(parameter: str, given: str | Pattern[str]) -> Pattern[str]:
+def _compile(parameter: str, given: str | Pattern[str]) -> Pattern[str]:
     if isinstance(given, re.Pattern):
         return given
     if not isinstance(given, str):
@@ -133,7 +133,7 @@ class Selection:
             return False
         if self.kinds and not self.kinds.allow(kind):
             return False
-        if self._event_types and not self._event_types.allow(category_of(stream, tranche)):
+        if self._event_types and not self._event_types.allow(find_category(stream, tranche)):
             return False
         return not self._streams or self._streams.allow(stream)
 
@@ -211,11 +211,11 @@ class Filtered(Closing):
 
     def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
         """Return the selected events that follow; an empty batch moves the position, too."""
-        return [self._sifted(batch) for batch in self.inner.read(wants, timeout)]
+        return [self._filter(batch) for batch in self.inner.read(wants, timeout)]
 
     def reread(self, tranche: str, want: ReadRequest) -> Batch:
         """Read a tranche again from an earlier position, and return the selected events."""
-        return self._sifted(self.inner.reread(tranche, want))
+        return self._filter(self.inner.reread(tranche, want))
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
         """Return how many events each tranche has behind its position now, selected or not."""
@@ -225,7 +225,7 @@ class Filtered(Closing):
         """End, and wake the reading thread."""
         self.inner.close()
 
-    def _sifted(self, batch: Batch) -> Batch:
+    def _filter(self, batch: Batch) -> Batch:
         allows, tranche = self._selection.allows, batch.tranche
         wanted = [item for item in batch.items if allows(item.stream, getattr(item, "kind", ""), tranche)]
         return batch._replace(items=wanted)

@@ -42,7 +42,7 @@ class IterableSource(Closable):
         self.is_dense = self.is_by_stream = is_dense
         self._tranche = tranche
         self._batches = iter(batches)
-        self._puller: Puller[list[SourceItem]] = Puller(lambda: _listed(next(self._batches)))
+        self._puller: Puller[list[SourceItem]] = Puller(lambda: _list_events(next(self._batches)))
         self._count = 0
         """The number of batches read."""
         self._failed: BaseException | None = None
@@ -65,7 +65,7 @@ class IterableSource(Closable):
         if at < self._count:
             raise EventsLost.of("not-replayable", source=type(self).__name__)
         while not self._is_exhausted:
-            items = self._next(timeout)
+            items = self._take_next(timeout)
             if items is None:
                 break
             self._count += 1
@@ -97,7 +97,7 @@ class IterableSource(Closable):
         self._closed.set()
         self._puller.close()
 
-    def _next(self, timeout: float) -> list[SourceItem] | None:
+    def _take_next(self, timeout: float) -> list[SourceItem] | None:
         """Return the next batch; None: there is none yet, or the iterable has ended.
 
         Raises:
@@ -118,7 +118,7 @@ class IterableSource(Closable):
         return items
 
 
-def _listed(given: Any) -> list[SourceItem]:
+def _list_events(given: Any) -> list[SourceItem]:
     """Return the events of a batch.
 
     Raises:

@@ -50,12 +50,12 @@ class RecordEvents:
         headers = {
             name: value.decode(errors="replace") for name, value in record.headers() or () if value is not None
         } | {"kafka-topic": name, "kafka-partition": str(partition), "kafka-offset": str(offset)}
-        tranche, received, value = encode_tranche(name, partition), _received(record), record.value()
+        tranche, received, value = encode_tranche(name, partition), _find_received(record), record.value()
         if self._layout == "raw":
             key = None if record.key() is None else record.key().decode(errors="replace")
             stream = stream_name(name, partition, key, is_hashed=self._is_hashed)
             kind, raw = headers.get("ce_type", name), b"null" if value is None else value
-            return [StreamEvent(stream, offset, kind, raw, key, _text(headers), tranche, received, tranche)]
+            return [StreamEvent(stream, offset, kind, raw, key, _encode_headers(headers), tranche, received, tranche)]
         if value is None:  # A deletion mark, which has no event.
             return []
         try:
@@ -66,17 +66,17 @@ class RecordEvents:
         return [
             StreamEvent(
                 each.stream, each.index, each.kind, each.data, each.stream.partition("-")[2] or None,
-                _text(each.headers | headers), tranche, received,
+                _encode_headers(each.headers | headers), tranche, received,
             )
             for each in found
         ]  # fmt: skip
 
 
-def _text(headers: Mapping[str, str]) -> str:
+def _encode_headers(headers: Mapping[str, str]) -> str:
     return _encode(headers).decode()
 
 
-def _received(record: Any) -> int | None:
+def _find_received(record: Any) -> int | None:
     """Return when a record was written, in microseconds since 1970; None: unknown."""
     kind, milliseconds = record.timestamp()
     return milliseconds * 1000 if kind else None
@@ -115,8 +115,8 @@ _TOPICS: Final = "the names of topics, one after the other, not in a list: 'orde
 _log: Final = logging.getLogger("penstock.processing")
 
 
-def confluent_kafka() -> Any:
-    """Return the library `confluent_kafka`, which comes with the extra `kafka`.
+def import_confluent_kafka() -> Any:
+    """Return the library `import_confluent_kafka`, which comes with the extra `kafka`.
 
     Raises:
         RequirementMissing: it is not installed.
@@ -150,7 +150,7 @@ class Broker:
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._kafka = confluent_kafka()
+        self._kafka = import_confluent_kafka()
         self._failure: Any = None
         try:
             self.consumer = self._kafka.Consumer({**settings, "error_cb": self._note}, logger=_log)
@@ -159,41 +159,41 @@ class Broker:
             allowed = f"those of librdkafka, which says: {said}"
             raise BadParameter(parameter="options", value="(not shown)", allowed=allowed) from None
 
-    def partitions(self, name: str, timeout: float) -> list[int]:
+    def list_partitions(self, name: str, timeout: float) -> list[int]:
         """Return the partitions of a topic.
 
         Raises:
             BadParameter: there is no topic of that name.
         """
-        found = self._answer(lambda: self.consumer.list_topics(name, timeout=timeout)).topics[name]
+        found = self._ask(lambda: self.consumer.list_topics(name, timeout=timeout)).topics[name]
         if found.error is not None and found.error.code() == self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise BadParameter(parameter="topics", value=name, allowed="a topic that the brokers have")
         if found.error is not None:
-            raise self.meaning(found.error)
+            raise self.translate_error(found.error)
         return sorted(found.partitions)
 
-    def watermarks(self, tranche: str, timeout: float) -> Watermarks:
+    def find_watermarks(self, tranche: str, timeout: float) -> Watermarks:
         """Return the first and next offsets of a partition."""
-        place = self.place(tranche)
+        place = self.make_place(tranche)
 
         def ask() -> Any:
             return self.consumer.get_watermark_offsets(place, timeout=timeout, cached=False)
 
         try:
-            return Watermarks(*self._answer(ask))
+            return Watermarks(*self._ask(ask))
         except Unavailable:
-            self.partitions(place.topic, timeout)  # It may be new since the last check.
-            return Watermarks(*self._answer(ask))
+            self.list_partitions(place.topic, timeout)  # It may be new since the last check.
+            return Watermarks(*self._ask(ask))
 
-    def since(self, tranche: str, moment: datetime, timeout: float) -> int | None:
+    def find_since(self, tranche: str, moment: datetime, timeout: float) -> int | None:
         """Return the offset of the first record of a partition written at a time or later; None: there is none."""
-        place = self.place(tranche, max(0, int(moment.timestamp() * 1000)))
-        [found] = self._answer(lambda: self.consumer.offsets_for_times([place], timeout=timeout))
+        place = self.make_place(tranche, max(0, int(moment.timestamp() * 1000)))
+        [found] = self._ask(lambda: self.consumer.offsets_for_times([place], timeout=timeout))
         if found.error is not None:
-            raise self.meaning(found.error)
+            raise self.translate_error(found.error)
         return found.offset if found.offset >= 0 else None
 
-    def place(self, tranche: str, offset: int | None = None) -> Any:
+    def make_place(self, tranche: str, offset: int | None = None) -> Any:
         """Return a place in a partition as an object of the library."""
         name, partition = decode_tranche(tranche)
         place = self._kafka.TopicPartition
@@ -208,7 +208,7 @@ class Broker:
         codes = self._kafka.KafkaError
         return error.code() in (codes.OFFSET_OUT_OF_RANGE, codes._AUTO_OFFSET_RESET)
 
-    def meaning(self, error: Any) -> Exception:
+    def translate_error(self, error: Any) -> Exception:
         """Return the error to raise for an error of the library."""
         why = f"; {self._failure.str()}" if self._failure is not None else ""
         return Unavailable(reason=f"Kafka does not answer: {error.str()}{why}")
@@ -216,13 +216,13 @@ class Broker:
     def _note(self, error: Any) -> None:
         self._failure = error
 
-    def _answer(self, ask: Callable[[], Any]) -> Any:
+    def _ask(self, ask: Callable[[], Any]) -> Any:
         try:
             found = ask()
         except self._kafka.KafkaException as error:
             if not self.consumer.assignment():  # Else it could return a record.
                 self.consumer.poll(0)  # It reports failures, such as a wrong password.
-            raise self.meaning(error.args[0]) from error
+            raise self.translate_error(error.args[0]) from error
         if found is None:
             raise Unavailable(reason="no broker of Kafka answers")
         self._failure = None
@@ -287,7 +287,7 @@ class KafkaReader:
         found: list[Batch] = []
         for tranche, want in wants.items():
             try:
-                found += self._taken(tranche, want.events_max)
+                found += self._take_batches(tranche, want.events_max)
             except InvalidRecord:
                 if not found:
                     raise
@@ -304,23 +304,23 @@ class KafkaReader:
             return
         at = self._settled(tranche, position, self._ends(tranche))
         if before is not None:
-            self._leave(tranche)
-        self._broker.consumer.incremental_assign([self._broker.place(tranche, at)])
+            self._unassign(tranche)
+        self._broker.consumer.incremental_assign([self._broker.make_place(tranche, at)])
         self._partitions[tranche] = AssignedPartition(position, at)
 
-    def _leave(self, tranche: str) -> None:
+    def _unassign(self, tranche: str) -> None:
         del self._partitions[tranche]
-        self._broker.consumer.incremental_unassign([self._broker.place(tranche)])
+        self._broker.consumer.incremental_unassign([self._broker.make_place(tranche)])
 
     def _pause_and_resume(self, wants: Collection[str]) -> None:
         for tranche, each in self._partitions.items():
             is_full = tranche not in wants and len(each.waiting) >= WAITING_MAX
             if is_full and not each.is_paused:
                 each.is_paused = True
-                self._broker.consumer.pause([self._broker.place(tranche)])
+                self._broker.consumer.pause([self._broker.make_place(tranche)])
             elif each.is_paused and tranche in wants:
                 each.is_paused = False
-                self._broker.consumer.resume([self._broker.place(tranche)])
+                self._broker.consumer.resume([self._broker.make_place(tranche)])
 
     def _fetch_all(self, wants: Collection[str]) -> None:
         """Wait until each wanted partition has waiting records, or has ended."""
@@ -350,9 +350,9 @@ class KafkaReader:
             found = self._partitions.get(tranche)
             if error is not None and not self._broker.is_end(error):
                 if found is not None and self._broker.is_gone(error):
-                    self._leave(tranche)  # The next beginning finds the position.
+                    self._unassign(tranche)  # The next beginning finds the position.
                 else:
-                    failure = self._broker.meaning(error)
+                    failure = self._broker.translate_error(error)
             elif found is not None and record.offset() >= found.next:
                 if error is None:
                     found.waiting.append(record)
@@ -372,7 +372,7 @@ class KafkaReader:
         found = self._partitions.get(tranche)
         return found is None or self._has_more(tranche) or found.position >= end
 
-    def _taken(self, tranche: str, events_max: int) -> list[Batch]:
+    def _take_batches(self, tranche: str, events_max: int) -> list[Batch]:
         """Return up to *events_max* received events of a partition and the rest of a record, in parts."""
         found, batches, events, count = self._partitions.get(tranche), list[Batch](), list[StreamEvent](), 0
         if found is None:
@@ -390,16 +390,16 @@ class KafkaReader:
             position, count = record.offset() + 1, count + len(made)
             events += made
             if len(events) >= PART_EVENTS:
-                batches.append(_batch(tranche, position, events))
+                batches.append(_make_batch(tranche, position, events))
                 events = []
         is_tail = not found.waiting and found.end is not None
         found.position = position = max(position, found.end or 0) if is_tail else position
         if events or position > (batches[-1].end if batches else before):  # type: ignore[operator]
-            batches.append(_batch(tranche, position, events))
+            batches.append(_make_batch(tranche, position, events))
         return [*batches[:-1], *(each._replace(is_tail=is_tail, is_part=False) for each in batches[-1:])]
 
 
-def _batch(tranche: str, end: int, events: Sequence[StreamEvent]) -> Batch:
+def _make_batch(tranche: str, end: int, events: Sequence[StreamEvent]) -> Batch:
     return Batch(tranche, end, events, is_part=True, bytes=sum(len(event.raw) for event in events))
 
 
@@ -485,7 +485,7 @@ class KafkaSource(Closable):
     def tranches(self) -> Collection[str]:
         """Return the partitions, as of the last check."""
         with self._asking.use() as broker:
-            return self._tranches(broker)
+            return self._list_tranches(broker)
 
     def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
         """Return where to begin in a partition: at its start, if there are positions in others of its topic."""
@@ -493,9 +493,9 @@ class KafkaSource(Closable):
         is_new = self._start == "latest" and any(each.rpartition("/")[0] == name for each in kept)
         with self._asking.use() as broker:
             if self._begun is None:
-                self._begun = {each: self._first(broker, each) for each in self._tranches(broker)}
+                self._begun = {each: self._find_first(broker, each) for each in self._list_tranches(broker)}
             if is_new or tranche not in self._begun:
-                return broker.watermarks(tranche, ANSWER_TIMEOUT).low
+                return broker.find_watermarks(tranche, ANSWER_TIMEOUT).low
             return self._begun[tranche]
 
     def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
@@ -504,7 +504,7 @@ class KafkaSource(Closable):
             return []
         try:
             with self._readers.use() as readers:
-                return self._reader(readers, "on").read(wants, timeout)
+                return self._get_reader(readers, "on").read(wants, timeout)
         except Unavailable:
             if self._closed.is_set():
                 return []
@@ -513,7 +513,7 @@ class KafkaSource(Closable):
     def reread(self, tranche: str, want: ReadRequest) -> Batch:
         """Read a partition again from an earlier offset."""
         with self._readers.use() as readers:
-            found = self._reader(readers, "again").read({tranche: want}, 0.0)
+            found = self._get_reader(readers, "again").read({tranche: want}, 0.0)
         if not found:
             return Batch(tranche, want.position, [], is_tail=True)
         return found[-1]._replace(items=[item for each in found for item in each.items])
@@ -526,8 +526,8 @@ class KafkaSource(Closable):
         """
         with self._asking.use() as broker:
             gaps = {}
-            for tranche in self._tranches(broker, ASK_TIMEOUT):
-                low, high = broker.watermarks(tranche, ASK_TIMEOUT)
+            for tranche in self._list_tranches(broker, ASK_TIMEOUT):
+                low, high = broker.find_watermarks(tranche, ASK_TIMEOUT)
                 gaps[tranche] = high - min(max(int(positions.get(tranche, low)), low), high)
             return gaps
 
@@ -537,33 +537,33 @@ class KafkaSource(Closable):
         self._readers.close()
         self._asking.close()
 
-    def _tranches(self, broker: Broker, timeout: float = ANSWER_TIMEOUT) -> list[str]:
+    def _list_tranches(self, broker: Broker, timeout: float = ANSWER_TIMEOUT) -> list[str]:
         if self._found is None or time.monotonic() - self._looked_at > LOOK_INTERVAL:
             self._found = [
-                encode_tranche(name, each) for name in self._names for each in broker.partitions(name, timeout)
+                encode_tranche(name, each) for name in self._names for each in broker.list_partitions(name, timeout)
             ]
             self._looked_at = time.monotonic()
         return self._found
 
-    def _first(self, broker: Broker, tranche: str) -> int:
+    def _find_first(self, broker: Broker, tranche: str) -> int:
         """Return the first offset of a new processor in a partition that is not new."""
         since = None
         if isinstance(self._start, datetime):
-            since = broker.since(tranche, self._start, ANSWER_TIMEOUT)
-        ends = broker.watermarks(tranche, ANSWER_TIMEOUT)
+            since = broker.find_since(tranche, self._start, ANSWER_TIMEOUT)
+        ends = broker.find_watermarks(tranche, ANSWER_TIMEOUT)
         return since if since is not None else ends.low if self._start == "earliest" else ends.high
 
-    def _reader(self, readers: dict[str, KafkaReader], name: str) -> KafkaReader:
+    def _get_reader(self, readers: dict[str, KafkaReader], name: str) -> KafkaReader:
         if name not in readers:
             broker = Broker(self._settings)
-            readers[name] = KafkaReader(broker, self._ends, self._events, self._settled, self._closed.is_set)
+            readers[name] = KafkaReader(broker, self._find_ends, self._events, self._resolve, self._closed.is_set)
         return readers[name]
 
-    def _ends(self, tranche: str) -> Watermarks:
+    def _find_ends(self, tranche: str) -> Watermarks:
         with self._asking.use() as broker:
-            return broker.watermarks(tranche, ANSWER_TIMEOUT)
+            return broker.find_watermarks(tranche, ANSWER_TIMEOUT)
 
-    def _settled(self, tranche: str, position: int, ends: Watermarks) -> int:
+    def _resolve(self, tranche: str, position: int, ends: Watermarks) -> int:
         """Return the position to continue from: *position*, or the next possible one after a loss of records.
 
         Raises:

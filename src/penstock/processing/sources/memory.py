@@ -40,7 +40,7 @@ class MemorySource:
         with self._changed:
             first = self._counts.get(stream, 0)
             made = [
-                StreamEvent(stream, index, kind, json.dumps(event).encode(), tranche=self._chosen(tranche))
+                StreamEvent(stream, index, kind, json.dumps(event).encode(), tranche=self._choose_tranche(tranche))
                 for index, event in enumerate(events, first)
             ]
             self._counts[stream] = first + len(made)
@@ -54,7 +54,7 @@ class MemorySource:
         """
         check_items("items", items)
         with self._changed:
-            self._batches.setdefault(self._chosen(tranche), []).append([*items])
+            self._batches.setdefault(self._choose_tranche(tranche), []).append([*items])
             self._changed.notify_all()
 
     def tranches(self) -> Collection[str]:
@@ -68,15 +68,15 @@ class MemorySource:
     def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
         """Return the next batch, of any size, of each wanted tranche that has one."""
         with self._changed:
-            found = self._next(wants)
+            found = self._take_next(wants)
             if not found and self._changed.wait(timeout):
-                found = self._next(wants)
+                found = self._take_next(wants)
             return found
 
     def reread(self, tranche: str, want: ReadRequest) -> Batch:
         """Return the batch behind an earlier position."""
         with self._changed:
-            found = self._next({tranche: want})
+            found = self._take_next({tranche: want})
         return found[0] if found else Batch(tranche, want.position, [], is_tail=True)
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
@@ -92,7 +92,7 @@ class MemorySource:
         with self._changed:
             self._changed.notify_all()
 
-    def _next(self, wants: Mapping[str, ReadRequest]) -> list[Batch]:
+    def _take_next(self, wants: Mapping[str, ReadRequest]) -> list[Batch]:
         found = []
         for tranche, want in wants.items():
             batches, at = self._batches[tranche], int(want.position)
@@ -100,5 +100,5 @@ class MemorySource:
                 found.append(Batch(tranche, at + 1, batches[at], is_tail=at + 1 == len(batches)))
         return found
 
-    def _chosen(self, tranche: str | None) -> str:
+    def _choose_tranche(self, tranche: str | None) -> str:
         return tranche if tranche is not None else next(iter(self._batches))

@@ -21,8 +21,8 @@ from penstock.processing.sources.categories import (
     CategoryRange,
     Row,
     check_database_url,
+    choose_rows,
     is_category,
-    next_rows,
 )
 from penstock.processing.sources.source import Closable, Exclusive, ReadRequest
 from penstock.processing.stream_event import StreamEvent
@@ -116,25 +116,25 @@ class MessagedbSource(Closable):
             return FIRST
         with self._reading.use() as database:
             if self._ends is None:
-                self._ends = database.heads(self._categories)
+                self._ends = database.list_heads(self._categories)
             if isinstance(self._start, datetime):
-                since = database.since(tranche, self._start.astimezone(UTC).replace(tzinfo=None))
+                since = database.find_since(tranche, self._start.astimezone(UTC).replace(tzinfo=None))
                 return self._ends[tranche] if since is None else since
             return self._ends[tranche]
 
     def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
         """Return the new events of each wanted category."""
         while True:
-            found = [part for tranche, want in wants.items() for part in self._parts(tranche, want)]
+            found = [part for tranche, want in wants.items() for part in self._read_parts(tranche, want)]
             if found or timeout <= 0 or self._closed.wait(min(timeout, LOOK_INTERVAL)):
                 return found
             timeout -= LOOK_INTERVAL
 
     def reread(self, tranche: str, want: ReadRequest) -> Batch:
         """Read a category again from an earlier global position."""
-        rows = self._page(tranche, want)
+        rows = self._read_page(tranche, want)
         end = rows[-1][0] + 1 if rows else want.position
-        return Batch(tranche, end, [_event(tranche, row) for row in rows], is_tail=not rows)
+        return Batch(tranche, end, [_make_event(tranche, row) for row in rows], is_tail=not rows)
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
         """Return how many events each category has behind its position now. An unavailable database is not waited for.
@@ -152,24 +152,24 @@ class MessagedbSource(Closable):
         self._reading.close()
         self._asking.close()
 
-    def _parts(self, tranche: str, want: ReadRequest) -> list[Batch]:
+    def _read_parts(self, tranche: str, want: ReadRequest) -> list[Batch]:
         """Return the next page of a category, in parts; empty if there is none.
 
         Raises:
             BadParameter: the store ends before the position.
         """
-        rows = self._page(tranche, want)
+        rows = self._read_page(tranche, want)
         if not rows:
             return []
-        events = [_event(tranche, row) for row in rows]
+        events = [_make_event(tranche, row) for row in rows]
         parts: list[Batch] = []
         for at in range(0, len(rows), PART_EVENTS):
             items, end = events[at : at + PART_EVENTS], rows[min(at + PART_EVENTS, len(rows)) - 1][0] + 1
             is_last = at + PART_EVENTS >= len(rows)
-            parts.append(Batch(tranche, end, items, bytes=_size(items), is_part=not is_last))
+            parts.append(Batch(tranche, end, items, bytes=_measure_bytes(items), is_part=not is_last))
         return parts
 
-    def _page(self, tranche: str, want: ReadRequest) -> list[Row]:
+    def _read_page(self, tranche: str, want: ReadRequest) -> list[Row]:
         at = int(want.position)
         if self._closed.is_set():
             return []
@@ -177,31 +177,31 @@ class MessagedbSource(Closable):
             if tranche not in self._checked:
                 self._check_position(database, tranche, at)
             most = min(want.events_max, self._rows[tranche])
-            rows = database.page(CategoryRange(tranche, at, _END), _EXPRESSIONS, most)
+            rows = database.read_page(CategoryRange(tranche, at, _END), _EXPRESSIONS, most)
         if rows:
             size = sum(len(row[4] or "") + len(row[5] or "") for row in rows)
-            self._rows[tranche] = next_rows(len(rows), size) if len(rows) == most else PAGE_ROWS
+            self._rows[tranche] = choose_rows(len(rows), size) if len(rows) == most else PAGE_ROWS
         return rows
 
     def _check_position(self, database: CategoryDatabase, tranche: str, at: int) -> None:
-        end = database.end()
+        end = database.find_end()
         if at > end:
             allowed = f"up to {end}, where the store ends; `penstock groups reset` moves a processor there"
             raise BadParameter(parameter="position", value=f"{at} of {tranche}", allowed=allowed)
         self._checked.add(tranche)
 
 
-def _event(category: str, row: Row) -> StreamEvent:
+def _make_event(category: str, row: Row) -> StreamEvent:
     """Return the event of a row, which has the global position and the values of `_EXPRESSIONS`."""
     _, stream, position, kind, data, metadata, received = row
     raw, key = "null" if data is None else data, stream.partition("-")[2] or None
-    return StreamEvent(stream, position, kind, raw.encode(), key, _headers(metadata), category, received)
+    return StreamEvent(stream, position, kind, raw.encode(), key, _make_headers(metadata), category, received)
 
 
-def _headers(metadata: str | None) -> str | None:
+def _make_headers(metadata: str | None) -> str | None:
     """Return the metadata of an event as headers, values that are no texts as JSON; None if it is no object.
 
-    >>> _headers('{"trace": "a1", "n": 1.0, "none": null}'), _headers("[1]")
+    >>> _make_headers('{"trace": "a1", "n": 1.0, "none": null}'), _make_headers("[1]")
     ('{"trace":"a1","n":"1.0"}', None)
     """
     if metadata is None:
@@ -217,5 +217,5 @@ def _headers(metadata: str | None) -> str | None:
     return str(_encode(texts).decode())
 
 
-def _size(events: Sequence[StreamEvent]) -> int:
+def _measure_bytes(events: Sequence[StreamEvent]) -> int:
     return sum(len(event.raw) for event in events)

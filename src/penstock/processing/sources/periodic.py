@@ -67,7 +67,7 @@ CHUNK_SECONDS: Final = 0.5
 """… fewer if crawling them takes longer than this number of seconds."""
 
 
-class Within(int):
+class TraversalPosition(int):
     """A position within a traversal: it is stored as the position before, and only the same run continues from it.
 
     A run that starts from a stored position, or from that of another run, gets a traversal from its first item.
@@ -79,7 +79,7 @@ class Within(int):
     """The index of the first of them."""
 
     @classmethod
-    def of(cls, before: int, first: int, count: int) -> "Within":
+    def make(cls, before: int, first: int, count: int) -> "TraversalPosition":
         """Return the position behind *count* items of a traversal that started at position *before*."""
         found = cls(before)
         found.first, found.count = first, count
@@ -128,9 +128,9 @@ class Traversal:
         """The index of the next item."""
         return self._first + self._count
 
-    def goes_on_at(self, position: Position) -> bool:
+    def continues_at(self, position: Position) -> bool:
         """Return whether the traversal continues at *position*; else the processor has restarted."""
-        if isinstance(position, Within):
+        if isinstance(position, TraversalPosition):
             return (position.first, position.count) == (self._first, self._count)
         return self._count == 0 and position == self._before
 
@@ -146,21 +146,21 @@ class Traversal:
             Exception: an exception of *crawl*.
         """
         chunk = self._puller.take(timeout)
-        return None if chunk is None else self._batch(chunk)
+        return None if chunk is None else self._make_batch(chunk)
 
     def close(self) -> None:
         """End, and wake the waiting thread; a running *crawl* is not waited for."""
         self._puller.close()
 
-    def _batch(self, chunk: _Chunk) -> Batch:
-        events = [self._event(item, index) for index, item in enumerate(chunk.items, self.next_index)]
+    def _make_batch(self, chunk: _Chunk) -> Batch:
+        events = [self._make_event(item, index) for index, item in enumerate(chunk.items, self.next_index)]
         self._count += len(events)
         if self._count > TRAVERSED_MAX:
             raise BadParameter(parameter="crawl", value=self._count, allowed=f"up to {TRAVERSED_MAX} items")
-        end = self.next_index if chunk.is_last else Within.of(self._before, self._first, self._count)
+        end = self.next_index if chunk.is_last else TraversalPosition.make(self._before, self._first, self._count)
         return Batch(self._tranche, end, events, is_tail=chunk.is_last)
 
-    def _event(self, item: Crawled, index: int) -> StreamEvent:
+    def _make_event(self, item: Crawled, index: int) -> StreamEvent:
         given: object = item
         if not (isinstance(given, tuple) and len(given) in (2, 3) and isinstance(given[0], str)):
             raise BadParameter(parameter="crawl", value=given, allowed=_ITEMS)
@@ -227,10 +227,10 @@ class PeriodicTranche:
         self._turn = threading.Lock()
         """Guards the start of a traversal, and closing."""
 
-    def under_way(self, position: Position) -> Traversal | None:
+    def find_traversal(self, position: Position) -> Traversal | None:
         """Return the traversal that continues at *position*, or a due one; None: there is none."""
         traversal = self._traversal
-        if traversal is not None and not traversal.goes_on_at(position):
+        if traversal is not None and not traversal.continues_at(position):
             self._end(traversal)
         if self._traversal is None:
             at = int(position)
@@ -326,7 +326,7 @@ class PeriodicSource(Closable):
         """The exception that the next `read` raises."""
         self._tranches = {
             name: PeriodicTranche(name, each, seconds, clock=clock, elapsed=elapsed, notify=self._come.set)
-            for name, (each, seconds) in _by_tranche(crawl, interval, tranche).items()
+            for name, (each, seconds) in _split_by_tranche(crawl, interval, tranche).items()
         }
         self._closed = threading.Event()
 
@@ -344,12 +344,12 @@ class PeriodicSource(Closable):
         The last batch of each moves its tranche's position. A request from the stored position for items that were
         returned already gets another traversal.
         """
-        self._check()
+        self._raise_failure()
         self._come.clear()
         waiting = {
             name: traversal
             for name, tranche in self._tranches.items()
-            if name in wants and (traversal := tranche.under_way(wants[name].position)) is not None
+            if name in wants and (traversal := tranche.find_traversal(wants[name].position)) is not None
         }
         if not waiting:
             self._closed.wait(timeout)
@@ -368,7 +368,7 @@ class PeriodicSource(Closable):
                 break
             found += [] if batch is None else [batch]
         if not found:
-            self._check()
+            self._raise_failure()
         return found
 
     def reread(self, tranche: str, want: ReadRequest) -> Batch:  # noqa: ARG002 - Never possible.
@@ -390,14 +390,14 @@ class PeriodicSource(Closable):
             tranche.close()
         self._come.set()
 
-    def _check(self) -> None:
+    def _raise_failure(self) -> None:
         """Raise the exception of a failed traversal; items of other traversals come first."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error
 
 
-def _by_tranche(crawl: Any, interval: Any, tranche: str) -> dict[str, tuple[Crawl, float]]:
+def _split_by_tranche(crawl: Any, interval: Any, tranche: str) -> dict[str, tuple[Crawl, float]]:
     """Return the function and the interval of each tranche."""
     if not isinstance(crawl, Mapping):
         check_function("crawl", crawl)

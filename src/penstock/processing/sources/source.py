@@ -175,10 +175,10 @@ class Puller(Generic[T]):
 
     def _run(self) -> None:
         while self._asked.get():
-            self._answers.put(self._answer())
+            self._answers.put(self._call())
             self._notify()
 
-    def _answer(self) -> Callable[[], T | None]:
+    def _call(self) -> Callable[[], T | None]:
         try:
             found = self._pull()
         except BaseException as error:  # noqa: BLE001 - The waiting thread raises it, even SystemExit.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -146,7 +146,7 @@ class DeliveredPartition:
         self._uncommitted.append((self._number, batch))
         return Batch(self.tranche, BatchPosition(self._next, self._number).encode(), events)
 
-    def passed(self, number: int) -> list[Sent]:
+    def pass_batches(self, number: int) -> list[Sent]:
         """Record that the position has passed a batch; return all batches that may be committed now."""
         self._passed = max(self._passed, number)
         return [batch for at, batch in self._uncommitted if at <= number]
@@ -156,7 +156,7 @@ class DeliveredPartition:
         if not self._is_parked:
             self._given_up[stream] = min(offset, self._given_up.get(stream, offset))
 
-    def poison(self, index: int, attempts: int) -> PoisonOffset | None:
+    def make_poison_offset(self, index: int, attempts: int) -> PoisonOffset | None:
         """Return an event as the hub identifies it; None: it is parked there already."""
         if self._is_parked or self._next is None:
             return None
@@ -178,12 +178,12 @@ class DeliveredPartition:
             self.committed = max([self.committed, *ends])
 
 
-def numbering_in(batch: Sent) -> str:
+def find_numbering(batch: Sent) -> str:
     """Return the numbering of a batch's events."""
     return numbering_of(encode_tranche(*batch.place), parse_offset(batch.offset)[0])
 
 
-def apart(batch: Sent) -> str:
+def make_parked_suffix(batch: Sent) -> str:
     """Return the suffix of the numbering for a stream with several keys, of which the hub has sent later events before.
 
     It is empty except for parked events.
@@ -224,7 +224,7 @@ class SubscribedEvents:
     def learn(self, event_type: str) -> None:
         """Load the partition key fields of an event type, before its first batch."""
         if event_type not in self._keys:
-            self._keys[event_type] = self._key_paths(event_type) if self._stream is None else []
+            self._keys[event_type] = self._find_key_paths(event_type) if self._stream is None else []
 
     def make(self, batch: Sent, skip: int) -> list[StreamEvent]:
         """Return the events of a batch but for the first *skip*; their indices are their offsets.
@@ -232,18 +232,20 @@ class SubscribedEvents:
         Raises:
             EventUnusable: an event lacks a field of its stream or its kind.
         """
-        tranche, numbering = encode_tranche(batch.event_type, batch.partition), numbering_in(batch)
+        tranche, numbering = encode_tranche(batch.event_type, batch.partition), find_numbering(batch)
         found = zip(batch.offsets[skip:], batch.raw[skip:], strict=True)
         return [
-            self._event(batch, raw, offset, place, tranche=tranche, numbering=numbering)
+            self._make_event(batch, raw, offset, place, tranche=tranche, numbering=numbering)
             for place, (offset, raw) in enumerate(found, skip)
         ]
 
-    def _event(self, batch: Sent, raw: bytes, index: int, place: int, *, tranche: str, numbering: str) -> StreamEvent:
+    def _make_event(
+        self, batch: Sent, raw: bytes, index: int, place: int, *, tranche: str, numbering: str
+    ) -> StreamEvent:
         data, event_type = _decode(raw), batch.event_type
-        key = None if self._stream is not None else self._key(batch, place, data)
+        key = None if self._stream is not None else self._find_key(batch, place, data)
         if key is None:
-            numbering += apart(batch)
+            numbering += make_parked_suffix(batch)
         if self._stream is None:
             stream = stream_name(event_type, batch.partition, key, is_hashed=True)
         else:
@@ -252,10 +254,10 @@ class SubscribedEvents:
         kind = event_type
         if self._kind is not None:
             kind = "-".join(map(str, self._kind.read(data, data, place, event_type)))
-        received = _received(data)
+        received = _find_received(data)
         return StreamEvent(stream, index, kind, raw, key, None, tranche, received, numbering, data)
 
-    def _key(self, batch: Sent, place: int, data: Any) -> str | None:
+    def _find_key(self, batch: Sent, place: int, data: Any) -> str | None:
         """Return the key of an event as the hub has sent it, else by its fields; None: it has another, unknown key."""
         paths = self._keys[batch.event_type]
         if not paths:
@@ -267,7 +269,7 @@ class SubscribedEvents:
         except KeyError:
             return None
 
-    def _key_paths(self, event_type: str) -> list[Path]:
+    def _find_key_paths(self, event_type: str) -> list[Path]:
         try:
             definition = self._definition(event_type)
         except EventTypeNotFound:  # It was deleted; its remaining events still come.
@@ -278,7 +280,7 @@ class SubscribedEvents:
         return [key_path(prefix + field) for field in definition["partition_key_fields"]]
 
 
-def _received(data: Any) -> int | None:
+def _find_received(data: Any) -> int | None:
     """Return when the hub took an event, in microseconds since 1970, if its metadata says so."""
     metadata = data.get("metadata") if isinstance(data, dict) else None
     said = metadata.get("received_at") if isinstance(metadata, dict) else None
@@ -293,34 +295,30 @@ RENEWALS: Final = 3
 STOP_TIMEOUT: Final = 5.0
 
 
-class Taker(Protocol):
-    """Receives the batches of an `Inflow`, in a thread of that."""
-
-    def began(self) -> None:
-        """Handle the beginning of another stream, which sends all uncommitted events."""
-        ...
-
-    def came(self, batch: UncommittedBatch[Any]) -> None:
-        """Queue a batch for the engine."""
-        ...
-
-    def failed(self, error: BaseException) -> None:
-        """Handle the end of the inflow: no more batches come."""
-        ...
-
-
-class Inflow:
+class DeliveryReader:
     """The streams of one subscription, until it is stopped or fails.
 
     Args:
         stream: The stream to read.
-        taker: Receives the batches.
+        begin: Called when another stream begins, which sends all uncommitted events.
+        receive: Called with each batch.
+        fail: Called when reading has failed: no more batches come.
         is_outstanding: Returns whether any event is uncommitted, so that the lease has to be extended.
     """
 
-    def __init__(self, stream: SubscriptionStream[Any], taker: Taker, is_outstanding: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        stream: SubscriptionStream[Any],
+        *,
+        begin: Callable[[], None],
+        receive: Callable[[UncommittedBatch[Any]], None],
+        fail: Callable[[BaseException], None],
+        is_outstanding: Callable[[], bool],
+    ) -> None:
         self.stream = stream
-        self._taker = taker
+        self._begin = begin
+        self._receive = receive
+        self._fail = fail
         self._is_outstanding = is_outstanding
         self._over = threading.Event()
         self._threads = [
@@ -346,14 +344,14 @@ class Inflow:
                 if self._over.is_set():
                     continue  # Its end closes the connection.
                 if isinstance(news, StreamBegan):
-                    self._taker.began()
+                    self._begin()
                 elif isinstance(news, UncommittedBatch):
-                    self._taker.came(news)
+                    self._receive(news)
         except BaseException as error:  # noqa: BLE001 - The reading thread raises it.
             self._over.set()
             with suppress(PenstockError):
                 self.stream.close()
-            self._taker.failed(error)
+            self._fail(error)
 
     def _keep(self) -> None:
         while not self._over.wait(self.stream.protocol.parameters.commit_timeout / RENEWALS):
@@ -440,7 +438,7 @@ class SubscriptionSource(Closing):
         self._stream: SubscriptionStream[Any] = self._open()
         self._has_keys_as_streams = stream is None
         self._events = SubscribedEvents(stream, kind, self._client.event_type)
-        self._inflow: Inflow | None = None
+        self._deliveries: DeliveryReader | None = None
         self._subscribed: dict[str, DeliveredPartition] = {}
         self._looked_at = float("-inf")
         self._error: BaseException | None = None
@@ -467,11 +465,11 @@ class SubscriptionSource(Closing):
     def tranches(self) -> Collection[str]:
         """Return the subscription's partitions, of all processors, as of the last check."""
         if time.monotonic() - self._looked_at > LOOK_INTERVAL:
-            self.committed()
+            self.list_committed()
         with self._changed:
             self._begin()  # Only then the subscription has cursors.
             if not self._subscribed:
-                self._check()
+                self._raise_failure()
             return list(self._subscribed)
 
     def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - The hub knows.
@@ -483,10 +481,10 @@ class SubscriptionSource(Closing):
         """Return the events that the hub has sent of each wanted partition."""
         with self._changed:
             self._begin()
-            self._changed.wait_for(lambda: self._is_closed or self._error or self._ready(wants), timeout=timeout)
-            found = [each.take(self._events.make) for each in self._ready(wants)]
+            self._changed.wait_for(lambda: self._is_closed or self._error or self._list_ready(wants), timeout=timeout)
+            found = [each.take(self._events.make) for each in self._list_ready(wants)]
             if not found:
-                self._check()
+                self._raise_failure()
             return found
 
     def reread(self, tranche: str, want: ReadRequest) -> Batch:  # noqa: ARG002 - Never possible.
@@ -505,7 +503,7 @@ class SubscriptionSource(Closing):
         Raises:
             Unavailable: the hub is unavailable, which is not waited for; says which, and why.
         """
-        asked = self._impatient.subscription(self._id())
+        asked = self._impatient.subscription(self._find_id())
         stats = asked.stats(lag=False)
         found = {encode_tranche(each.event_type, each.partition): each.unconsumed_events for each in stats}
         with self._changed:
@@ -517,10 +515,10 @@ class SubscriptionSource(Closing):
                 again[f"{encode_tranche(key.event_type, key.partition)}{PARKED}"] += key.events
         return found | again
 
-    def committed(self) -> Mapping[str, Position]:
+    def list_committed(self) -> Mapping[str, Position]:
         """Return the committed position of each partition."""
         self._looked_at = time.monotonic()
-        found = self._cursors()
+        found = self._list_cursors()
         with self._changed:
             for tranche, place in found.items():
                 self._subscribed.setdefault(tranche, DeliveredPartition(tranche, place))
@@ -537,17 +535,17 @@ class SubscriptionSource(Closing):
             with self._changed:
                 for tranche, position in positions.items():
                     if (found := self._subscribed.get(tranche)) is not None:
-                        for batch in found.passed(BatchPosition.decode(str(position)).number):
+                        for batch in found.pass_batches(BatchPosition.decode(str(position)).number):
                             streams.setdefault(batch.stream_id, []).append(batch)
                 self._changed.notify_all()
             for stream_id, batches in streams.items():
                 self._commit(stream_id, batches)
-            if self._is_closed and not self._uncommitted():
+            if self._is_closed and not self._list_uncommitted():
                 self._end()
 
     def park_after_attempts(self) -> int | None:
         """Return the number of failed attempts after which the subscription parks a key; None: not set."""
-        found = self._client.subscription(self._id()).show()
+        found = self._client.subscription(self._find_id()).show()
         policy = read_unprocessable_policy({"annotations": dict(found.annotations)})
         return None if policy is None else policy.send_count
 
@@ -560,13 +558,13 @@ class SubscriptionSource(Closing):
             PenstockError: the keys may or may not be parked: try again later.
         """
         with self._changed:
-            inflow, self._inflow = self._inflow, None
+            deliveries, self._deliveries = self._deliveries, None
             self._is_paused = True
-        if inflow is not None:
-            inflow.stop()
+        if deliveries is not None:
+            deliveries.stop()
         with self._changed:
             failed = [each for each in parked if each.attempts]  # Others only wait, and are sent again.
-            found = [self._subscribed[each.tranche].poison(each.index, each.attempts) for each in failed]
+            found = [self._subscribed[each.tranche].make_poison_offset(each.index, each.attempts) for each in failed]
         stream_id = self._stream.stream_id
         if stream_id is not None:
             _, transport = self._client.parts()
@@ -594,33 +592,33 @@ class SubscriptionSource(Closing):
         """
         with self._changed:
             was_closed, self._is_closed = self._is_closed, True
-            inflow, self._inflow = self._inflow, None
+            deliveries, self._deliveries = self._deliveries, None
             self._changed.notify_all()
-        if inflow is not None:
-            inflow.stop()
-        names = self._uncommitted()
+        if deliveries is not None:
+            deliveries.stop()
+        names = self._list_uncommitted()
         if was_closed:
-            self.let_go(failed=names)
+            self.release(failed=names)
             return
-        if inflow is not None:
-            self._give_back(keep=_places(names), failed=())
+        if deliveries is not None:
+            self._give_back(keep=_to_places(names), failed=())
         if not names:
             self._end()
 
-    def let_go(self, failed: Collection[str]) -> None:
+    def release(self, failed: Collection[str]) -> None:
         """Release all partitions after `close`: others receive uncommitted events at once.
 
         Only those of *failed* tranches count as failed. A `LocalProcessor` calls it at its end.
         """
-        self._give_back(keep=(), failed=_places(failed))
+        self._give_back(keep=(), failed=_to_places(failed))
         self._end()
 
-    # Methods of `Taker`, called by the inflow's threads.
+    # Called by the threads of the `DeliveryReader`.
 
-    def began(self) -> None:
+    def _begin_stream(self) -> None:
         """Drop waiting batches: another stream has begun, which sends all uncommitted events."""
         with self._commits:  # A concurrent commit would look like a reset.
-            found = self._cursors()
+            found = self._list_cursors()
             with self._changed:
                 for tranche, place in found.items():
                     self._subscribed.setdefault(tranche, DeliveredPartition(tranche, place)).restart(place)
@@ -628,37 +626,43 @@ class SubscriptionSource(Closing):
                     if tranche.endswith(PARKED):
                         each.restart(_NOWHERE)
 
-    def came(self, batch: UncommittedBatch[Any]) -> None:
+    def _receive(self, batch: UncommittedBatch[Any]) -> None:
         """Queue a batch for the engine."""
         self._events.learn(batch.event_type)
         tranche = encode_tranche(*batch.place)
         name = f"{tranche}{PARKED}" if batch.is_parked else tranche
         with self._changed:
             if name not in self._subscribed:
-                self._subscribed[name] = DeliveredPartition(name, _start_of(batch), is_parked=batch.is_parked)
+                self._subscribed[name] = DeliveredPartition(name, _find_start(batch), is_parked=batch.is_parked)
             self._subscribed[name].add(batch)
             self._changed.notify_all()
 
-    def failed(self, error: BaseException) -> None:
-        """Record that the inflow has failed; the next `read` starts another."""
+    def _fail(self, error: BaseException) -> None:
+        """Record that reading has failed; the next `read` starts another."""
         following: SubscriptionStream[Any] = self._open()
         with self._changed:
-            self._inflow, self._error, self._stream = None, error, following
+            self._deliveries, self._error, self._stream = None, error, following
             self._changed.notify_all()
 
-    def _check(self) -> None:
+    def _raise_failure(self) -> None:
         """Raise the error of failed reading once; reading restarts then."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error
 
     def _begin(self) -> None:
-        if self._inflow is not None or self._is_closed or self._is_paused or self._error is not None:
+        if self._deliveries is not None or self._is_closed or self._is_paused or self._error is not None:
             return
-        self._inflow = Inflow(self._stream, self, lambda: bool(self._uncommitted()))
-        self._inflow.start()
+        self._deliveries = DeliveryReader(
+            self._stream,
+            begin=self._begin_stream,
+            receive=self._receive,
+            fail=self._fail,
+            is_outstanding=lambda: bool(self._list_uncommitted()),
+        )
+        self._deliveries.start()
 
-    def _ready(self, wants: Mapping[str, ReadRequest]) -> list[DeliveredPartition]:
+    def _list_ready(self, wants: Mapping[str, ReadRequest]) -> list[DeliveredPartition]:
         return [found for name in wants if (found := self._subscribed.get(name)) is not None and found.is_ready]
 
     def _commit(self, stream_id: str, batches: list[Sent]) -> None:
@@ -699,17 +703,17 @@ class SubscriptionSource(Closing):
         self._client.close()
         self._impatient.close()
 
-    def _uncommitted(self) -> list[str]:
+    def _list_uncommitted(self) -> list[str]:
         with self._changed:
             return [name for name, each in self._subscribed.items() if each.uncommitted]
 
-    def _cursors(self) -> dict[str, FeedPosition]:
+    def _list_cursors(self) -> dict[str, FeedPosition]:
         return {
             encode_tranche(each.event_type, each.partition): FeedPosition(each.epoch, each.offset)
-            for each in self._client.subscription(self._id()).cursors()
+            for each in self._client.subscription(self._find_id()).cursors()
         }
 
-    def _id(self) -> str:
+    def _find_id(self) -> str:
         """Return the subscription's id; create the subscription if it is missing.
 
         Raises:
@@ -721,12 +725,12 @@ class SubscriptionSource(Closing):
         return self._stream.id or transport.carry_out(self._stream.protocol.find_subscription())
 
 
-def _places(tranches: Iterable[str]) -> list[FeedPartition]:
+def _to_places(tranches: Iterable[str]) -> list[FeedPartition]:
     found = {tranche.removesuffix(PARKED).rpartition("/") for tranche in tranches}
     return [(event_type, int(partition)) for event_type, _, partition in found]
 
 
-def _start_of(batch: Sent) -> FeedPosition:
+def _find_start(batch: Sent) -> FeedPosition:
     """Return the position at which a batch begins."""
     if batch.is_parked:
         return _NOWHERE
@@ -734,7 +738,7 @@ def _start_of(batch: Sent) -> FeedPosition:
     return FeedPosition(epoch, batch.offsets[0])
 
 
-def subscription_in(source: object) -> SubscriptionSource | None:
+def find_subscription(source: object) -> SubscriptionSource | None:
     """Return the subscription source that *source* is or wraps; None: there is none."""
     while source is not None and not isinstance(source, SubscriptionSource):
         source = getattr(source, "inner", None)

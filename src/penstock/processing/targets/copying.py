@@ -40,10 +40,10 @@ def copy_streams(
     check_flag("dense", dense)
     check_kind("backoff", backoff, Backoff, "Backoff(…)")
     check_kind("random", random, Random | None, "a random.Random, or None")
-    return _Syncing(target, dense, backoff, random or Random())  # noqa: S311 - Of delays.
+    return _StreamCopier(target, dense, backoff, random or Random())  # noqa: S311 - Of delays.
 
 
-class _Syncing:
+class _StreamCopier:
     """Appends spans, and counts the pauses of each stream without progress."""
 
     def __init__(self, target: SyncTarget, dense: bool, backoff: Backoff, random: Random) -> None:
@@ -61,7 +61,7 @@ class _Syncing:
             return retry(self._pause(stream), tag="prefix-missing", waiting=len(events))
         with self._turn:
             self._waits.pop(stream, None)
-        tag, counts = _told(attained, events)
+        tag, counts = _count_events(attained, events)
         settled = skip_to if attained.position > end else done_to
         return settled(attained.position, tag=tag, stats=None, **counts)
 
@@ -71,7 +71,7 @@ class _Syncing:
             return self._backoff.delay(attempts, self._random.random())
 
 
-def _told(attained: Written | Duplicate | Partial, events: Sequence[StreamEvent]) -> tuple[str, dict[str, int]]:
+def _count_events(attained: Written | Duplicate | Partial, events: Sequence[StreamEvent]) -> tuple[str, dict[str, int]]:
     """Return the tag of an *attained* result, and its counts of *events*."""
     match attained:
         case Written():

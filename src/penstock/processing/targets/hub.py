@@ -27,9 +27,9 @@ from penstock.processing.targets.target import (
     PrefixMissing,
     Written,
     lineage_of,
-    origin,
-    place_of,
-    without_origin,
+    make_origin,
+    parse_origin,
+    remove_origin,
 )
 
 EVENTS_MAX: Final = 1_000
@@ -62,7 +62,7 @@ def is_portion(entries: Sequence[OutgoingEvent]) -> bool:
     return len(entries) <= EVENTS_MAX and sum(entry.size for entry in entries) <= BYTES_MAX
 
 
-def portions(entries: Iterable[OutgoingEvent]) -> Iterator[list[OutgoingEvent]]:
+def split_into_portions(entries: Iterable[OutgoingEvent]) -> Iterator[list[OutgoingEvent]]:
     """Split *entries* of a stream into requests; those with the same index stay together."""
     taken: list[OutgoingEvent] = []
     for _, same in groupby(entries, key=attrgetter("index")):
@@ -75,7 +75,7 @@ def portions(entries: Iterable[OutgoingEvent]) -> Iterator[list[OutgoingEvent]]:
         yield taken
 
 
-def loads(deliveries: Iterable[Delivery]) -> Iterator[list[Delivery]]:
+def split_into_requests(deliveries: Iterable[Delivery]) -> Iterator[list[Delivery]]:
     """Split *deliveries* into requests, none with a lineage twice; a single delivery may be too large."""
     taken: dict[Lineage, Delivery] = {}
     events = size = 0
@@ -115,7 +115,7 @@ class Origins:
         self._partitions: dict[int, _Partition] = {}
         self._gates = KeyedBatcher(self._publish, each=True, most=DELIVERIES_MAX)
 
-    def partition_of(self, event: NewEvent, stream: str) -> int:
+    def choose_partition(self, event: NewEvent, stream: str) -> int:
         """Return the partition for *event*; if any is possible, the same one for all events of a stream.
 
         Raises:
@@ -150,22 +150,22 @@ class Origins:
             place = self._partitions[partition] = _Partition(self._client, self._event_type, self.group, partition)
         outcomes: list[Attained | PenstockError] = []
         failure: PenstockError | None = None
-        for load in loads(delivery for each in submitted for delivery in each):
+        for load in split_into_requests(delivery for each in submitted for delivery in each):
             found: Sequence[Attained | PenstockError]
             try:
                 if failure is not None:
                     raise failure
-                place.find_out()
+                place.learn_progress()
                 found = place.publish(load)
             except PenstockError as error:
                 found = [error] * len(load)
             outcomes += found
-            failure = next(filter(None, map(_lasting, found)), failure)
+            failure = next(filter(None, map(_find_lasting, found)), failure)
         told = iter(outcomes)
         return [[next(told) for _ in each] for each in submitted]
 
 
-def _lasting(outcome: Attained | PenstockError) -> PenstockError | None:
+def _find_lasting(outcome: Attained | PenstockError) -> PenstockError | None:
     """Return an error that single events have not caused: it ends all deliveries, which are not retried one by one."""
     if not isinstance(outcome, PenstockError) or isinstance(outcome, Invalid | TooLarge):
         return None
@@ -186,7 +186,7 @@ class _Partition:
         self._positions: dict[Lineage, int] = {}
         self._is_known = False
 
-    def find_out(self) -> None:
+    def learn_progress(self) -> None:
         """Read back the progress of streams, unless it is known."""
         if self._is_known:
             return
@@ -207,10 +207,10 @@ class _Partition:
 
     def publish(self, deliveries: Sequence[Delivery]) -> list[Attained | PenstockError]:
         """Publish the missing events; refused events of one stream do not block others."""
-        outcomes: list[Attained | PenstockError] = [*map(self._outcome, deliveries)]
+        outcomes: list[Attained | PenstockError] = [*map(self._predict_outcome, deliveries)]
         fresh = [at for at, outcome in enumerate(outcomes) if isinstance(outcome, Written | Partial)]
         try:
-            if self._is_sent_together([deliveries[at] for at in fresh]):
+            if self._send_together([deliveries[at] for at in fresh]):
                 return outcomes
         except PenstockError as error:
             return [error if at in fresh else outcome for at, outcome in enumerate(outcomes)]
@@ -222,10 +222,10 @@ class _Partition:
                 self._send_alone(deliveries[at])
             except PenstockError as error:
                 outcomes[at] = error
-                failure = failure or _lasting(error)
+                failure = failure or _find_lasting(error)
         return outcomes
 
-    def _outcome(self, delivery: Delivery) -> Attained:
+    def _predict_outcome(self, delivery: Delivery) -> Attained:
         """Return the result of *delivery* after its missing events are published."""
         attained = self._positions.get(delivery.lineage, 0)
         if delivery.expected is not None and attained < delivery.expected:
@@ -236,13 +236,13 @@ class _Partition:
         position = delivery.entries[-1].index + 1
         return Written(position) if count == len(delivery.entries) else Partial(position, count)
 
-    def _is_sent_together(self, deliveries: Sequence[Delivery]) -> bool:
+    def _send_together(self, deliveries: Sequence[Delivery]) -> bool:
         """Publish all in one request; return False if they have to be published one by one.
 
         Raises:
             PenstockError: they cannot be published now, not even one by one.
         """
-        found = {delivery.lineage: self._left(delivery) for delivery in deliveries}
+        found = {delivery.lineage: self._list_missing(delivery) for delivery in deliveries}
         entries = [entry for each in found.values() for entry in each]
         if len(found) < len(deliveries) or not is_portion(entries):
             return False
@@ -256,12 +256,12 @@ class _Partition:
         return True
 
     def _send_alone(self, delivery: Delivery) -> None:
-        self.find_out()
-        for portion in portions(self._left(delivery)):
+        self.learn_progress()
+        for portion in split_into_portions(self._list_missing(delivery)):
             self._send(portion)
             self._positions[delivery.lineage] = portion[-1].index + 1
 
-    def _left(self, delivery: Delivery) -> list[OutgoingEvent]:
+    def _list_missing(self, delivery: Delivery) -> list[OutgoingEvent]:
         """Return the missing events of *delivery*."""
         attained = self._positions.get(delivery.lineage, 0)
         return [entry for entry in delivery.entries if entry.index >= attained]
@@ -300,7 +300,7 @@ class _Partition:
 
     def _note(self, headers: Iterable[Mapping[str, str]]) -> None:
         for each in headers:
-            place = place_of(each, self._group)
+            place = parse_origin(each, self._group)
             if place is not None:
                 lineage, index = place
                 self._positions[lineage] = max(self._positions.get(lineage, 0), index + 1)
@@ -338,21 +338,21 @@ class HubTarget:
             ProducerFenced: another instance has taken over.
             PenstockError: the events are not appended, or the result is unknown: the next append finds out.
         """
-        run = events if expected is None else contiguous(events)
-        entries = [self._entry(stream, event) for event in run]
-        partition = self._origins.partition_of(NewEvent.of(run[0].raw, key=entries[0].event.key), stream)
+        run = events if expected is None else take_contiguous(events)
+        entries = [self._make_entry(stream, event) for event in run]
+        partition = self._origins.choose_partition(NewEvent.of(run[0].raw, key=entries[0].event.key), stream)
         attained = self._origins.append(partition, Delivery(lineage_of(stream, run[0]), expected, entries))
         if isinstance(attained, Written) and len(run) < len(events):
             return Partial(attained.position, len(run))
         return attained
 
-    def _entry(self, stream: str, event: StreamEvent) -> OutgoingEvent:
-        headers = without_origin(event.headers) | origin(stream, event, self._origins.group)
+    def _make_entry(self, stream: str, event: StreamEvent) -> OutgoingEvent:
+        headers = remove_origin(event.headers) | make_origin(stream, event, self._origins.group)
         key = stream if event.key is None else event.key
         return OutgoingEvent(event.index, Event(event.raw, key=key, headers=headers), len(event.raw))
 
 
-def contiguous(events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
+def take_contiguous(events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
     """Return *events* up to the first gap."""
     first = events[0].index
     return [event for at, event in enumerate(events, first) if event.index == at]

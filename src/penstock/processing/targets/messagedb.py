@@ -23,7 +23,7 @@ from penstock.processing.targets.target import (
     Partial,
     PrefixMissing,
     Written,
-    without_origin,
+    remove_origin,
 )
 
 if TYPE_CHECKING:
@@ -112,33 +112,33 @@ class MessagedbTarget(Closing):
         attained = last + 1 if expected is not None else 0 if index is None else index + 1
         if expected is not None and attained < expected:
             return PrefixMissing(attained)
-        wanted = following(events, attained, dense=expected is not None)
+        wanted = select_missing(events, attained, dense=expected is not None)
         if not wanted:
             return Duplicate(attained)
-        rows = [self._row(name, stream, event, last + at) for at, event in enumerate(wanted)]
+        rows = [self._make_row(name, stream, event, last + at) for at, event in enumerate(wanted)]
         with connection.cursor() as cursor:
             cursor.executemany(self._query("messagedb_write"), rows)
         position = wanted[-1].next
         return Written(position) if len(wanted) == len(events) else Partial(position, len(wanted))
 
-    def _row(self, name: str, stream: str, event: StreamEvent, expected: int) -> dict[str, object]:
+    def _make_row(self, name: str, stream: str, event: StreamEvent, expected: int) -> dict[str, object]:
         origin = {STREAM: stream, INDEX: event.index} | ({NUMBERING: event.numbering} if event.numbering else {})
         return {
             "id": str(uuid5(_IDS, f"{name}\n{stream}\n{event.index}\n{event.numbering}")),
             "stream": name,
             "kind": event.kind,
             "data": event.raw.decode(),
-            "metadata": msgspec.json.encode(without_origin(event.headers) | origin).decode(),
+            "metadata": msgspec.json.encode(remove_origin(event.headers) | origin).decode(),
             "expected": expected,
         }
 
     def _query(self, statement: str) -> Any:
         from psycopg import sql
 
-        return sql.SQL(_text(statement)).format(schema=sql.Identifier(self._schema))
+        return sql.SQL(_load_statement(statement)).format(schema=sql.Identifier(self._schema))
 
 
-def following(events: Sequence[StreamEvent], attained: int, *, dense: bool) -> list[StreamEvent]:
+def select_missing(events: Sequence[StreamEvent], attained: int, *, dense: bool) -> list[StreamEvent]:
     """Return those of *events* with indices from *attained* on; if indices are *dense*, up to the first gap."""
     wanted = [event for event in events if event.index >= attained]
     if not dense:
@@ -147,5 +147,5 @@ def following(events: Sequence[StreamEvent], attained: int, *, dense: bool) -> l
 
 
 @cache
-def _text(name: str) -> str:
+def _load_statement(name: str) -> str:
     return (files(__package__) / "statements" / f"{name}.sql").read_text(encoding="utf-8")

@@ -82,22 +82,22 @@ def lineage_of(stream: str, event: StreamEvent) -> Lineage:
     return stream, event.numbering
 
 
-def origin(stream: str, event: StreamEvent, group: str) -> dict[str, str]:
+def make_origin(stream: str, event: StreamEvent, group: str) -> dict[str, str]:
     """Return the headers with the origin of an event that is copied from, or caused by, an *event* of *stream*.
 
-    >>> origin("order.placed-7", StreamEvent("order.placed-7", 12, "placed", b"{}"), "mailer")
+    >>> make_origin("order.placed-7", StreamEvent("order.placed-7", 12, "placed", b"{}"), "mailer")
     {'penstock-stream': 'order.placed-7', 'penstock-index': '12', 'penstock-group': 'mailer'}
     """
     told = {STREAM: stream, INDEX: str(event.index), GROUP: group}
     return told | {NUMBERING: event.numbering} if event.numbering else told
 
 
-def without_origin(headers: Mapping[str, str]) -> dict[str, str]:
+def remove_origin(headers: Mapping[str, str]) -> dict[str, str]:
     """Return *headers* without those of an earlier origin."""
     return {name: value for name, value in headers.items() if name not in NAMES}
 
 
-def place_of(headers: Mapping[str, str], group: str) -> tuple[Lineage, int] | None:
+def parse_origin(headers: Mapping[str, str], group: str) -> tuple[Lineage, int] | None:
     """Return the lineage and index that *headers* name; None: they were not written by *group*."""
     index = headers.get(INDEX, "")
     if headers.get(GROUP) != group or not index.isdecimal() or STREAM not in headers:

@@ -24,8 +24,8 @@ from penstock.processing.sources.categories import (
     CategoryRange,
     Row,
     check_database_url,
+    choose_rows,
     is_category,
-    next_rows,
 )
 from penstock.processing.sources.categories import SCHEMA as INSTALLED_SCHEMA
 from penstock.spark.arrow_types import arrow_type
@@ -161,7 +161,7 @@ def next_end(
         waiting = {each: store.count(each, events_max) for each in news}
         for each, events in share(events_max, waiting).items():
             if not events == waiting[each] < events_max:  # Else all of them fit.
-                ends[each.category] = store.behind(each, events)
+                ends[each.category] = store.find_behind(each, events)
     if ends == begins and start.keys() >= heads.keys():
         return None
     return {category: ended(start.get(category), end) for category, end in ends.items()}
@@ -187,7 +187,7 @@ def cut_at(whole: CategoryRange, sizes: Sequence[int], store: "MessageDatabase")
     """Cut *whole* into pieces of *sizes* events; the last one extends to its end."""
     pieces, left = [], whole
     for place, events in enumerate(sizes, start=1):
-        end = store.behind(left, events) if place < len(sizes) else left.end
+        end = store.find_behind(left, events) if place < len(sizes) else left.end
         pieces.append(left._replace(end=end))
         left = left._replace(start=end)
     return pieces
@@ -205,13 +205,15 @@ class MessageDatabase(CategoryDatabase):
         super().__init__(query.url, query.schema, name="penstock-spark")
         self._retry_timeout = query.retry_timeout
 
-    def page(self, stretch: CategoryRange, columns: Sequence[str], rows: int) -> list[Row]:
+    def read_page(self, stretch: CategoryRange, columns: Sequence[str], rows: int) -> list[Row]:
         """Return the first *rows* events of *stretch*: each one's global position, and then its *columns*."""
-        return super().page(stretch, [_COLUMNS[name][2] for name in columns], rows)
+        return super().read_page(stretch, [_COLUMNS[name][2] for name in columns], rows)
 
-    def ask(self, statement: str, expressions: Sequence[str] = (), **given: Any) -> list[Row]:
+    def query(self, statement: str, expressions: Sequence[str] = (), **given: Any) -> list[Row]:
         """Return what a statement returns."""
-        return patiently(self._retry_timeout, lambda: super(MessageDatabase, self).ask(statement, expressions, **given))
+        return patiently(
+            self._retry_timeout, lambda: super(MessageDatabase, self).query(statement, expressions, **given)
+        )
 
 
 def read_range(
@@ -220,7 +222,7 @@ def read_range(
     """Read the events of *wanted* in the order of their global positions, in pages of a few megabytes."""
     names, rows = [column.name for column in columns], PAGE_ROWS
     while wanted.start < wanted.end:
-        found = store.page(wanted, names, rows)
+        found = store.read_page(wanted, names, rows)
         if not found:
             return
         batch = to_batch(found, wanted.category, columns)
@@ -228,7 +230,7 @@ def read_range(
         if len(found) < rows:
             return
         wanted = wanted._replace(start=found[-1][0] + 1)
-        rows = next_rows(rows, batch.nbytes)
+        rows = choose_rows(rows, batch.nbytes)
 
 
 def to_batch(rows: Sequence[Row], category: str, columns: Sequence[QueryColumn]) -> pa.RecordBatch:
@@ -307,7 +309,7 @@ class CategoryQuery(ForeignQuery):
     def plan(self) -> Sequence[tuple[CategoryRange, ...]]:
         """Return the tasks of a batch."""
         with closing(MessageDatabase(self)) as database:
-            heads = database.heads(self.category).items()
+            heads = database.list_heads(self.category).items()
             ranges = [
                 CategoryRange(name, self.find_start(name, head), self.find_end(name, head)) for name, head in heads
             ]
@@ -372,7 +374,7 @@ class CategoryStream(ForeignStream[Places]):
         self.database.close()
 
     def _look(self) -> dict[str, int]:
-        self._seen = self.database.heads(self._query.category)
+        self._seen = self.database.list_heads(self._query.category)
         return self._seen
 
     def _check(self, places: Places, heads: Mapping[str, int]) -> None:

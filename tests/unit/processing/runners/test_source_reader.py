@@ -96,7 +96,7 @@ class Subscribed(SubscriptionSource):
 
     def __init__(self) -> None: ...
 
-    def let_go(self, failed: Collection[str]) -> None:
+    def release(self, failed: Collection[str]) -> None:
         self.failed = failed
 
 

@@ -19,18 +19,18 @@ def test_file_has_its_name_without_links_else_the_first_link_while_that_exists(t
     (folder / "sub").mkdir(parents=True)
     (folder / "b").symlink_to(elsewhere)
     names = FileNames([f"{folder}/*", f"{folder}/none"])
-    assert names.now() == [f"{folder}/b"], "folders and missing files are left out"
+    assert names.list_now() == [f"{folder}/b"], "folders and missing files are left out"
     (folder / "a").symlink_to(elsewhere)
-    assert names.now() == [f"{folder}/b"]
+    assert names.list_now() == [f"{folder}/b"]
     (folder / "b").unlink()
-    assert names.now() == [f"{folder}/a"]
-    assert FileNames([f"{folder}/*", f"{tmp_path}/*"]).now() == [f"{elsewhere}"]
+    assert names.list_now() == [f"{folder}/a"]
+    assert FileNames([f"{folder}/*", f"{tmp_path}/*"]).list_now() == [f"{elsewhere}"]
 
 
 def test_name_that_a_checkpoint_cannot_hold_is_refused(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.ndjson")).touch()
     with pytest.raises(BadParameter, match=r"udcff.ndjson.*; allowed: files whose names are UTF-8"):
-        FileNames([f"{tmp_path}/*"]).now()
+        FileNames([f"{tmp_path}/*"]).list_now()
 
 
 @pytest.fixture

@@ -57,9 +57,9 @@ def test_batches_keep_their_order_and_are_committed_once_the_position_has_passed
     assert [take(tranche), take(tranche)] == [([0, 1, 2], 1), ([3, 4], 2)]
     assert (tranche.is_ready, tranche.uncommitted) == (False, 2)
 
-    assert tranche.passed(0) == []
-    assert tranche.passed(1) == batches[:1]
-    assert tranche.passed(2) == batches, "the first was not committed"
+    assert tranche.pass_batches(0) == []
+    assert tranche.pass_batches(1) == batches[:1]
+    assert tranche.pass_batches(2) == batches, "the first was not committed"
     tranche.forget(batches, are_kept=True)
     assert (tranche.uncommitted, tranche.committed) == (0, FeedPosition(1, 5))
 
@@ -76,7 +76,7 @@ def test_events_sent_again_are_committed_and_not_handed_in_again() -> None:
     for batch in again:
         tranche.add(batch)
     assert [take(tranche), take(tranche)] == [([], 2), ([6, 7, 8], 3)]
-    assert [batch.stream_id for batch in tranche.passed(3)] == ["s1", "s2", "s2"]
+    assert [batch.stream_id for batch in tranche.pass_batches(3)] == ["s1", "s2", "s2"]
 
 
 def test_events_sent_again_in_other_batches_have_the_same_indices_despite_left_out_events() -> None:
@@ -104,7 +104,7 @@ def test_reset_waits_until_all_events_are_handled_and_then_sends_them_again() ->
     first = a_batch(range(6))
     tranche.add(first)
     take(tranche)
-    tranche.forget(tranche.passed(1), are_kept=True)
+    tranche.forget(tranche.pass_batches(1), are_kept=True)
     tranche.add(a_batch(range(6, 9)))
     take(tranche)
 
@@ -112,7 +112,7 @@ def test_reset_waits_until_all_events_are_handled_and_then_sends_them_again() ->
     tranche.add(a_batch(range(2, 8), stream="s2"))
     tranche.add(a_batch(range(8, 9), stream="s2"))
     assert not tranche.is_ready
-    tranche.forget(tranche.passed(2), are_kept=False)
+    tranche.forget(tranche.pass_batches(2), are_kept=False)
     assert take(tranche) == ([2, 3, 4, 5, 6, 7], 3)
     assert take(tranche) == ([8], 4)
 
@@ -121,7 +121,7 @@ def test_recreated_feed_is_read_from_its_beginning() -> None:
     tranche = begin()
     tranche.add(a_batch(range(6)))
     take(tranche)
-    tranche.passed(1)
+    tranche.pass_batches(1)
     tranche.restart(FeedPosition(2, 0))
     tranche.add(a_batch(range(3), epoch=2, stream="s2"))
     assert take(tranche) == ([0, 1, 2], 2)
@@ -134,9 +134,9 @@ def test_parked_events_come_one_batch_at_a_time() -> None:
         tranche.add(batch)
     assert take(tranche) == ([8, 9], 1)
     assert not tranche.is_ready
-    tranche.forget(tranche.passed(1), are_kept=True)
+    tranche.forget(tranche.pass_batches(1), are_kept=True)
     assert take(tranche) == ([5], 2)
-    assert tranche.passed(2) == batches[1:]
+    assert tranche.pass_batches(2) == batches[1:]
 
 
 def test_parked_events_are_numbered_apart_where_their_stream_may_have_other_keys() -> None:
@@ -178,7 +178,7 @@ def test_each_event_is_handed_in_once_and_in_order_whatever_happens_to_streams(
             handed += found
             numbers.append(number)
         elif step == "commit" and numbers:
-            may = tranche.passed(numbers[min(count, len(numbers)) - 1])
+            may = tranche.pass_batches(numbers[min(count, len(numbers)) - 1])
             kept = [batch for batch in may if batch.stream_id == f"s{stream}"]
             committed = max([committed, *(int(batch.offset.rpartition("-")[2]) + 1 for batch in kept)])
             tranche.forget(kept, are_kept=True)

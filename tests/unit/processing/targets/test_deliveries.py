@@ -10,8 +10,8 @@ from penstock.processing.targets.hub import (
     Delivery,
     OutgoingEvent,
     is_portion,
-    loads,
-    portions,
+    split_into_portions,
+    split_into_requests,
 )
 
 
@@ -21,22 +21,22 @@ def entries(*indices: int, size: int = 1) -> list[OutgoingEvent]:
 
 def test_small_deliveries_are_one_portion() -> None:
     given = entries(1, 1, 4)
-    assert [*portions(given)] == [given]
-    assert [*portions([])] == []
+    assert [*split_into_portions(given)] == [given]
+    assert [*split_into_portions([])] == []
 
 
 def test_deliveries_of_one_event_stay_together() -> None:
     big = entries(*[1] * (EVENTS_MAX - 1), 2, 2, 3)
-    assert [len(portion) for portion in portions(big)] == [EVENTS_MAX - 1, 3]
+    assert [len(portion) for portion in split_into_portions(big)] == [EVENTS_MAX - 1, 3]
     wide = entries(*[1] * (EVENTS_MAX + 5))
-    assert [len(portion) for portion in portions(wide)] == [EVENTS_MAX + 5]
+    assert [len(portion) for portion in split_into_portions(wide)] == [EVENTS_MAX + 5]
     assert not is_portion(wide)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([1, BYTES_MAX // 3, BYTES_MAX])), max_size=20))
 def test_all_deliveries_keep_their_order_whatever_their_size(found: list[tuple[int, int]]) -> None:
     given = [OutgoingEvent(index, Event({}), size) for index, size in sorted(found)]
-    cut = [*portions(given)]
+    cut = [*split_into_portions(given)]
     assert [entry for portion in cut for entry in portion] == given
     for portion in cut:
         assert is_portion(portion) or len({entry.index for entry in portion}) == 1
@@ -47,7 +47,7 @@ def test_all_deliveries_keep_their_order_whatever_their_size(found: list[tuple[i
 @given(st.lists(st.tuples(st.sampled_from("STU"), st.integers(1, 3), st.sampled_from([1, BYTES_MAX // 3, BYTES_MAX]))))
 def test_loads_hold_all_deliveries_in_their_order(found: list[tuple[str, int, int]]) -> None:
     given = [Delivery((stream, ""), None, entries(*range(count), size=size)) for stream, count, size in found]
-    cut = [*loads(given)]
+    cut = [*split_into_requests(given)]
     assert [delivery for load in cut for delivery in load] == given
     for load in cut:
         assert len({delivery.lineage for delivery in load}) == len(load)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from penstock.errors import BadParameter, DatabaseUnavailable
-from penstock.processing.sources.categories import PAGE_ROWS, PAGE_ROWS_MAX, CategoryRange, meaning, next_rows
+from penstock.processing.sources.categories import PAGE_ROWS, PAGE_ROWS_MAX, CategoryRange, choose_rows, translate_error
 from penstock.spark.columns import QueryColumn, some_of
 from penstock.spark.foreign.messagedb import (
     SCHEMA,
@@ -88,7 +88,7 @@ class Positions(MessageDatabase):
         self.counted += 1
         return len(self.of(stretch)[:most])
 
-    def behind(self, stretch: CategoryRange, events: int) -> int:
+    def find_behind(self, stretch: CategoryRange, events: int) -> int:
         return [*self.of(stretch), stretch.end][min(events, len(self.of(stretch)))]
 
 
@@ -165,7 +165,7 @@ class Store(MessageDatabase):
         self.text = "x" * size
         self.asked: list[tuple[int, int]] = []
 
-    def page(self, stretch: CategoryRange, names: Sequence[str], rows: int) -> list[tuple[Any, ...]]:
+    def read_page(self, stretch: CategoryRange, names: Sequence[str], rows: int) -> list[tuple[Any, ...]]:
         assert list(names) == ["global_position", "data"]
         self.asked.append((stretch.start, rows))
         positions = range(-(-stretch.start // 3) * 3, stretch.end, 3)
@@ -199,7 +199,7 @@ def test_pages_grow_with_small_events_and_shrink_with_large_ones() -> None:
 
 
 def test_a_page_is_never_without_rows() -> None:
-    assert next_rows(1, 1 << 30) == 1
+    assert choose_rows(1, 1 << 30) == 1
 
 
 def test_a_stretch_that_is_empty_is_asked_for_once_at_most() -> None:
@@ -235,7 +235,7 @@ def test_null_columns_stay_null_and_times_are_utc() -> None:
     ],
 )
 def test_unavailable_database_is_a_retryable_error(error: psycopg.Error) -> None:
-    found = meaning(error, "message_store")
+    found = translate_error(error, "message_store")
 
     assert isinstance(found, DatabaseUnavailable)
     assert found.retryable
@@ -251,7 +251,7 @@ def test_unavailable_database_is_a_retryable_error(error: psycopg.Error) -> None
     ],
 )
 def test_database_without_messagedb_is_reported(error: psycopg.Error) -> None:
-    found = meaning(error, "message_store")
+    found = translate_error(error, "message_store")
 
     assert isinstance(found, BadParameter)
     assert "schema is 'message_store'; allowed: one in which MessageDB is installed" in str(found)
@@ -261,7 +261,7 @@ def test_database_without_messagedb_is_reported(error: psycopg.Error) -> None:
 def test_other_database_error_is_passed_on() -> None:
     error = psycopg.errors.InsufficientPrivilege("permission denied for table messages")
 
-    assert meaning(error, "message_store") is error
+    assert translate_error(error, "message_store") is error
 
 
 def reader(heads: dict[str, int], **options: str) -> ForeignStreamReader:
@@ -272,7 +272,7 @@ def reader(heads: dict[str, int], **options: str) -> ForeignStreamReader:
 
 def set_heads(reader: ForeignStreamReader, heads: dict[str, int]) -> None:
     assert isinstance(reader.driver, CategoryStream)
-    reader.driver.database.heads = lambda _: heads  # type: ignore[method-assign]
+    reader.driver.database.list_heads = lambda _: heads  # type: ignore[method-assign]
 
 
 def test_messagedb_stream_reads_to_the_head_and_reports_it() -> None:

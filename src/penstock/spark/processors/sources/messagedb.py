@@ -76,14 +76,14 @@ class SparkMessagedbSource(FrameSource):
     def heads(self) -> Mapping[str, Head]:
         """Look where the categories end now."""
         with self._turn:
-            return {name: Head(FIRST, next_) for name, next_ in self._database.heads(self._categories).items()}
+            return {name: Head(FIRST, next_) for name, next_ in self._database.list_heads(self._categories).items()}
 
     def stretch(self, tranche: str, start: int, end: int, events_max: int) -> TrancheRange | None:
         """Return a range of at most *events_max* events of a category from a global position on."""
         whole = CategoryRange(tranche, start, end)
         with self._turn:
             events = self._database.count(whole, events_max + 1)
-            cut = end if events <= events_max else self._database.behind(whole, events_max)
+            cut = end if events <= events_max else self._database.find_behind(whole, events_max)
         return TrancheRange(tranche, start, cut, min(events, events_max), position=cut, is_tail=cut == end)
 
     def rows(self, stretches: Sequence[TrancheRange]) -> DataFrame:
@@ -106,7 +106,7 @@ class SparkMessagedbSource(FrameSource):
                 raise Unavailable(reason="the source is closed")
             return {
                 name: self._database.count(CategoryRange(name, int(positions.get(name, FIRST)), next_))
-                for name, next_ in self._database.heads(self._categories).items()
+                for name, next_ in self._database.list_heads(self._categories).items()
             }
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.client import Page
 from penstock.errors import EventUnusable
-from penstock.processing.history import HeldBack, by_parents
+from penstock.processing.history import Resequencer, sort_by_parents
 from penstock.testing.factories import a_feed_event
 from tests.failing import has_code
 from tests.unit.processing.test_history import graphs, names, step
@@ -20,7 +20,7 @@ def page(cursor: int, *events: dict[str, Any]) -> Page:
 
 
 def test_event_waits_for_its_parents() -> None:
-    held = HeldBack[Any]()
+    held = Resequencer[Any]()
 
     assert names(held.take([step("c", "b"), step("x"), step("b", "a")]).events) == "x"
     assert names(held.events) == "cb"
@@ -31,23 +31,23 @@ def test_event_waits_for_its_parents() -> None:
 
 
 def test_parents_released_before_are_known() -> None:
-    held = HeldBack[Any](remembered=2)
+    held = Resequencer[Any](remembered=2)
     held.take([step("a"), step("b"), step("c")])
 
     assert names(held.take([step("d", "b", "c")]).events) == "d"
     assert names(held.take([step("e", "b")]).events) == ""  # That is longer ago than is remembered,
-    assert held.parents([step("f", "d", "g"), step("g", "b")]) == {"b"}
+    assert held.find_unknown_parents([step("f", "d", "g"), step("g", "b")]) == {"b"}
     assert names(held.take([], known=["b"]).events) == "e"  # and can be said.
 
 
 def test_case_of_known_uuids_is_ignored() -> None:
     parent = str(uuid.uuid4())
 
-    assert len(HeldBack[Any]().take([step("a", parent)], known=[parent.upper()]).events) == 1
+    assert len(Resequencer[Any]().take([step("a", parent)], known=[parent.upper()]).events) == 1
 
 
 def test_repeat_is_passed_over() -> None:
-    held = HeldBack[Any]()
+    held = Resequencer[Any]()
     held.take([step("a"), step("c", "b"), step("c", "b")])
 
     assert names(held.take([step("a"), step("c", "b")]).events) == ""
@@ -55,7 +55,7 @@ def test_repeat_is_passed_over() -> None:
 
 
 def test_event_is_released_without_its_parents_after_so_many_others() -> None:
-    held = HeldBack[Any](limit=3)
+    held = Resequencer[Any](limit=3)
     held.take([step("c", "x", "a", "y"), step("a")])
 
     assert names(held.take([step("p")]).events) == "p"
@@ -67,7 +67,7 @@ def test_event_is_released_without_its_parents_after_so_many_others() -> None:
 
 
 def test_late_events_are_ordered_as_far_as_possible() -> None:
-    held = HeldBack[Any](limit=5)
+    held = Resequencer[Any](limit=5)
     held.take([step("c", "b"), step("b", "x"), step("d", "z", "c")])
     history = held.take([step("1"), step("2"), step("3"), step("4"), step("z", "w")])
 
@@ -77,23 +77,23 @@ def test_late_events_are_ordered_as_far_as_possible() -> None:
 
 
 def test_events_of_a_quiet_feed_are_held_until_the_rest_is_requested() -> None:
-    held = HeldBack[Any](limit=2)
+    held = Resequencer[Any](limit=2)
     held.take(page(1, step("a"), step("c", "b")))
     held.take(page(2, step("d")))
     for cursor in range(3, 9):
         assert held.take(page(cursor)).events == []
     assert names([event.data for event in held.events]) == "c"
-    assert held.settled() == Page()
+    assert held.take_cursors() == Page()
 
-    history = held.rest()
+    history = held.release_all()
 
     assert (names([event.data for event in history.events]), history.missing) == ("c", {"c": ("b",)})
-    assert held.settled() == Page((), {0: "8"}, {0: "0"})
+    assert held.take_cursors() == Page((), {0: "8"}, {0: "0"})
     assert names(held.take([step("c", "b"), step("b"), step("e", "b", "c")]).events) == "be"
 
 
 def test_circle_is_named_and_nothing_is_taken() -> None:
-    held = HeldBack[Any]()
+    held = Resequencer[Any]()
     held.take([step("a", "b"), step("b", "c")])
 
     with pytest.raises(EventUnusable, check=has_code("order-unknown"), match="a after b after c after a"):
@@ -104,7 +104,7 @@ def test_circle_is_named_and_nothing_is_taken() -> None:
 
 
 def test_event_without_an_id_is_named_and_nothing_is_taken() -> None:
-    held = HeldBack[Any]()
+    held = Resequencer[Any]()
 
     with pytest.raises(EventUnusable, check=has_code("eid-missing"), match="event 1 of the batch"):
         held.take([step("a", "b"), {}])
@@ -113,48 +113,48 @@ def test_event_without_an_id_is_named_and_nothing_is_taken() -> None:
 
 
 def test_cursor_is_settled_when_all_events_before_it_are_released() -> None:
-    held = HeldBack[Any]()
+    held = Resequencer[Any]()
 
     held.take(page(1, step("a")))
-    assert held.settled() == Page((), {0: "1"}, {0: "0"})
+    assert held.take_cursors() == Page((), {0: "1"}, {0: "0"})
     held.take(page(2, step("b"), step("d", "c")))
     held.take(page(3, step("e")))
-    assert held.settled() == Page()
+    assert held.take_cursors() == Page()
     held.take(page(4, step("c"), step("g", "f")))
-    assert held.settled() == Page((), {0: "3"}, {0: "1"})
+    assert held.take_cursors() == Page((), {0: "3"}, {0: "1"})
     held.take(page(5, step("f")))
-    assert held.settled() == Page((), {0: "5"}, {0: "3"})
+    assert held.take_cursors() == Page((), {0: "5"}, {0: "3"})
 
 
 def test_partitions_that_take_over_are_settled_from_their_beginning() -> None:
-    held = HeldBack[Any]()
+    held = Resequencer[Any]()
     held.take(Page([], {0: "1", 1: "1"}, {0: "0"}))
     held.take(Page([], {1: "2"}, {1: "1"}))
 
-    assert held.settled() == Page((), {0: "1", 1: "2"}, {0: "0", 1: "1"})
+    assert held.take_cursors() == Page((), {0: "1", 1: "2"}, {0: "0", 1: "1"})
 
 
 def test_feeds_are_settled_each_by_itself() -> None:
-    held = HeldBack[Any]()
+    held = Resequencer[Any]()
     held.take(page(1, step("b", "a")), feed="order.paid")
     held.take(page(7, step("x")), feed="order.placed")
 
-    assert held.settled("order.paid") == Page()
-    assert held.settled("order.placed").cursors == {0: "7"}
-    assert held.settled("order.shipped") == Page()
+    assert held.take_cursors("order.paid") == Page()
+    assert held.take_cursors("order.placed").cursors == {0: "7"}
+    assert held.take_cursors("order.shipped") == Page()
     held.take(page(8, step("a")), feed="order.placed")
-    assert held.settled("order.paid").cursors == {0: "1"}
+    assert held.take_cursors("order.paid").cursors == {0: "1"}
 
 
 @given(graphs(), st.integers(1, 5))
 def test_events_taken_in_parts_are_released_as_from_the_whole(parents: dict[str, list[str]], size: int) -> None:
     whole = {eid: [each for each in named if each in parents] for eid, named in parents.items()}
     events = [step(eid, *named) for eid, named in whole.items()]
-    held = HeldBack[Any]()
+    held = Resequencer[Any]()
 
     out = [each for start in range(0, len(events), size) for each in held.take(events[start : start + size]).events]
 
-    assert out == by_parents(events).events
+    assert out == sort_by_parents(events).events
     assert held.events == []
 
 
@@ -163,10 +163,10 @@ def test_all_events_are_released_once_with_a_note_of_missing_parents(
     parents: dict[str, list[str]], size: int, limit: int
 ) -> None:
     events = [step(eid, *named) for eid, named in parents.items()]
-    held = HeldBack[Any](limit)
+    held = Resequencer[Any](limit)
     parts = [held.take(events[start : start + size]) for start in range(0, len(events), size)]
     assert len(held.events) <= limit
-    parts.append(held.rest())
+    parts.append(held.release_all())
 
     out = [event["metadata"]["eid"] for part in parts for event in part.events]
     assert sorted(out) == sorted(parents)
