@@ -9,7 +9,7 @@ from threading import Event, Thread
 
 import httpx2
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from penstock.client import Client
 from penstock.core.groups.groups import PositionCommit
@@ -85,6 +85,35 @@ def test_operator_learns_why_a_consumer_is_behind_and_moves_it(stalled: httpx2.C
     page.get_by_role("link", name="History").click()
     page.get_by_role("cell", name=REASON).wait_for()
     assert stalled.get("/groups/invoices").json()["gap"] == 0
+
+
+def test_consumer_that_stands_still_in_one_partition_is_told_which_event_to_look_at(feed4: Served, page: Page) -> None:
+    group = f"invoices-{uuid.uuid4().hex}"
+    items = [{"event_type": feed4.name, "partition": each, "offset": 0} for each in range(4)]
+    feed4.http.post(f"/groups/{group}/positions", json={"kind": "processor", "items": items}).raise_for_status()
+    labels = f'{{group="{group}",kind="processor",application=""}}'
+    figures = {"gap_events": 7, "lag_seconds": 840, "commit_age_seconds": 2, "standing_seconds": 840}
+
+    def age(route: Route) -> None:
+        answer = route.fetch()
+        shown = answer.json()
+        for each in shown["positions"]:
+            each |= {"gap": 7, "head": 7, "lag_seconds": 840.0 if each["partition"] == 1 else 3.0}
+            if each["partition"] == 1:
+                each["updated_at"] = "2020-01-01T00:00:00.000Z"
+        route.fulfill(response=answer, json=shown | {"gap": 28, "lag_seconds": 840.0})
+
+    def measure(route: Route) -> None:
+        gauges = {f"penstock_group_{name}{labels}": {"value": value} for name, value in figures.items()}
+        route.fulfill(json={"counters": {}, "gauges": gauges})
+
+    page.route("**/metrics", measure)
+    page.route(f"**/groups/{group}", age)
+    page.goto(f"{feed4.http.base_url}/console")
+    still = page.get_by_role("listitem").filter(has_text=f"{group} stands still in a partition")
+    still.get_by_role("link", name="Which?").click()
+    told = page.get_by_text(f"in partition 1 of {feed4.name} it has committed nothing for 14 min")
+    expect(told.get_by_role("link", name="look at it")).to_have_attribute("href", re.compile("event=1%3A0$"))
 
 
 def test_move_of_a_subscription_that_has_not_begun_says_what_it_would_skip(feed: Served, page: Page) -> None:

@@ -72,6 +72,8 @@ def test_schema_editor_says_who_breaks_and_adds_a_compatible_schema(http: httpx2
     expect(page.get_by_role("cell", name="#/properties/note")).to_be_visible()
     expect(page.get_by_role("link", name=group)).to_be_visible()
     expect(add).to_be_disabled()
+    text.fill('{"type": "strin"}')
+    expect(page.get_by_text('must have the type "object" at its root')).to_be_visible()
     text.fill('{"type": ')
     expect(page.get_by_text("This is no JSON")).to_be_visible()
     gift = {"type": "boolean", "description": HOSTILE}

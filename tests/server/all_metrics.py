@@ -25,7 +25,7 @@ from penstock.testing.factories import an_event_type
 MEASUREMENT = Measurement(
     at=0,
     seconds=0.1,
-    groups=GroupMeasurements([GroupMeasurement("mailer", CURSOR_SET, "shop", 7, 0, 0, 1)], 1),
+    groups=GroupMeasurements([GroupMeasurement("mailer", CURSOR_SET, "shop", 7, 0, 0, 1, 0)], 1),
     event_types=EventTypeMeasurements([EventTypeMeasurement("order.placed", 9, 0, 100.0)], 1),
     parked=ParkedMeasurements([ParkedMeasurement("s1", "subscription", "shop", 2)], 1),
     sessions=1,

@@ -153,6 +153,19 @@ class GroupsContract(Contract):
         with store.read() as tx:
             assert tx.groups.measure(2) == (measured[:2], 5)
 
+    def test_measured_group_stands_since_events_wait_and_nothing_is_committed(self, store: Store) -> None:
+        ids = created(store, partitions=3).partition_ids
+        append(store, *(row(each, n, received_at=FIRST_AT + 10 * n) for each in ids for n in range(4)))
+        with store.write() as tx:
+            tx.groups.lock("g", kind="processor", at=FIRST_AT)
+            tx.groups.put("g", [Position(SOURCE, "", 0, 1, 4), Position(SOURCE, "", 1, 1, 3)], FIRST_AT)
+            tx.groups.put("g", [Position(SOURCE, "", 2, 1, 1)], FIRST_AT + 35)
+
+        with store.read() as tx:
+            [measured] = tx.groups.measure(1).groups
+
+        assert (measured.gap, measured.received_at, measured.stands_since) == (4, FIRST_AT + 10, FIRST_AT + 30)
+
     def test_measured_subscription_has_its_application(self, store: Store) -> None:
         feed = created(store)
         definition = {"owning_application": "shop", "event_types": [SOURCE], "consumer_group": "x"}
@@ -163,7 +176,10 @@ class GroupsContract(Contract):
             assert tx.groups.measure(9) == ([], 0), "it has not begun"
             tx.groups.put("s1", [Position(SOURCE, "", 0, 1, 0)], FIRST_AT + 7)
 
-            assert tx.groups.measure(9) == ([GroupMeasurement("s1", SUBSCRIPTION, "shop", 0, None, FIRST_AT + 7, 0)], 1)
+            assert tx.groups.measure(9) == (
+                [GroupMeasurement("s1", SUBSCRIPTION, "shop", 0, None, FIRST_AT + 7, 0, None)],
+                1,
+            )
 
     def test_measured_event_types_have_their_events_and_the_newest(self, store: Store, database: Database) -> None:
         assert _measured_event_types(store) == ([], 0)

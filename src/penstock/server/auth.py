@@ -216,8 +216,6 @@ def sender_of(request: Request) -> Sender:
 def uses_replicas(scope: Scope) -> bool:
     """Return whether events for the caller of an admitted request may come from replicas; False if there are none."""
     state: State = scope[STATE]
-    if state.hub.admin.database.replicas is None:
-        return False
     return state.hub.admin.permissions.may_use_replicas(scope.get(CALLER, UNAUTHENTICATED))
 
 

@@ -463,6 +463,11 @@ _GROUP_GAUGES: Final[list[tuple[str, str, Callable[[GroupMeasurement, int], floa
         lambda each, now: max(0, now - each.committed_at) / 1e6,
     ),
     (
+        "penstock_group_standing_seconds",
+        "For how long events have waited for a group in a partition where it has committed nothing meanwhile.",
+        lambda each, now: 0.0 if each.stands_since is None else max(0, now - each.stands_since) / 1e6,
+    ),
+    (
         "penstock_group_stuck_partitions",
         "Partitions in which a group cannot continue from its position without a reset.",
         lambda each, _: each.stuck,

@@ -84,6 +84,9 @@ class GroupMeasurement(NamedTuple):
     """Time of the last commit, or of the last reset."""
     stuck: int
     """Number of partitions in which the group cannot continue from its position without a reset."""
+    stands_since: int | None
+    """Since when the partition with uncommitted events that has stood longest stands where it is: the time of its last
+    commit, or of its oldest uncommitted event if that came later. None: there are no such events."""
 
 
 class GroupMeasurements(NamedTuple):

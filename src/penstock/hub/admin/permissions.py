@@ -215,11 +215,13 @@ class Permissions:
         )
 
     def may_use_replicas(self, caller: Caller) -> bool:
-        """Return whether the reads of *caller* may go to replicas of the database.
+        """Return whether the reads of *caller* may go to replicas of the database; False if there are none.
 
         Raises:
             DatabaseUnavailable: the settings could not be read for too long.
         """
+        if self._store.replicas is None:
+            return False
         readers = self._settings.current().replica_readers
         return readers is None or has_member(readers, caller)
 

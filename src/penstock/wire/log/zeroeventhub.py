@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from penstock.core.events.event import EVENT_BYTES_MAX, EVENTS_MAX, PIECE_BYTES, NewEvent
+from penstock.core.group_names import is_path_name
 from penstock.core.log.cursor import VIEW_PARTITIONS_MAX
 from penstock.core.log.details import EventDetails
 from penstock.errors import BadParameter, BadPartitionCount, EventTooLarge, InvalidEvent, RequestTooLarge
@@ -299,9 +300,9 @@ def _read_until(query: Query, n: int, partitions: Collection[int]) -> dict[int, 
 
 def _read_cursor_set(query: Query) -> str | None:
     name = query.find_text("cursorset")
-    if name is None or (0 < len(name) <= CURSORSET_CHARS_MAX and name.isascii() and name.isprintable()):
+    if name is None or (len(name) <= CURSORSET_CHARS_MAX and is_path_name(name)):
         return name
-    allowed = f"1 to {CURSORSET_CHARS_MAX} characters of printable ASCII"
+    allowed = f"1 to {CURSORSET_CHARS_MAX} characters of printable ASCII, but neither . nor .. alone"
     raise BadParameter(parameter="cursorset", value=make_printable(name), allowed=allowed)
 
 

@@ -39,7 +39,7 @@ def scene() -> Scene:
 
 
 def behind(name: str, gap: int, received_at: int | None = None) -> GroupMeasurement:
-    return GroupMeasurement(name, "processor", "", gap, received_at, 0, 0)
+    return GroupMeasurement(name, "processor", "", gap, received_at, 0, 0, None)
 
 
 def test_history_has_the_gap_and_lag_of_each_minute(scene: Scene) -> None:

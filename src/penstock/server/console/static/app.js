@@ -92,7 +92,7 @@ function Side({ path, caller, onSignOut }) {
   </div>`;
 }
 
-function SignIn({ onDone }) {
+function SignIn({ hasEnded, onDone }) {
   const [token, setToken] = useState("");
   const [error, setError] = useState(null);
   async function submit(event) {
@@ -110,7 +110,7 @@ function SignIn({ onDone }) {
     }
   }
   return html`<main class="sign-in card">
-    <${Title} lead="This hub asks callers who they are.">Sign in<//>
+    <${Title} lead=${hasEnded ? "Your token is no longer valid: it has expired, or was revoked." : "This hub asks callers who they are."}>Sign in<//>
     <form class="fields" onSubmit=${submit}>
       <label>Token<input type="password" autocomplete="off" required value=${token} onInput=${(event) => setToken(event.target.value)} /></label>
       <p class="quiet">An administrator makes one with <code>penstock token create NAME</code>. It stays in this tab until you sign out or close it.</p>
@@ -140,6 +140,7 @@ function NotFound({ path }) {
 function App() {
   const { path } = usePlace();
   const [caller, setCaller] = useState(undefined);
+  const [hasEnded, setEnded] = useState(false);
   const [error, setError] = useState(null);
   const look = useCallback(async () => {
     try {
@@ -153,7 +154,10 @@ function App() {
   useEffect(() => {
     look();
     const signIn = () => {
-      if (readToken()) keepToken("");
+      if (readToken()) {
+        keepToken("");
+        setEnded(true);
+      }
       setCaller(null);
     };
     window.addEventListener("penstock:unauthenticated", signIn);
@@ -162,12 +166,13 @@ function App() {
   useEffect(() => {
     document.querySelector("main h1")?.focus({ preventScroll: true });
   }, [path]);
-  if (caller === null) return html`<${SignIn} onDone=${setCaller} />`;
+  if (caller === null) return html`<${SignIn} hasEnded=${hasEnded} onDone=${setCaller} />`;
   if (error && !caller) return html`<main><${Title}>The hub does not answer<//><${Failure} error=${error} retry=${look} /></main>`;
   if (caller === undefined) return null;
   const found = findView(VIEWS, path);
   const signOut = () => {
     keepToken("");
+    setEnded(false);
     setCaller(null);
     look();
   };

@@ -1,5 +1,6 @@
 -- Select up to :limit consumer groups with positions, the one whose uncommitted event is oldest first: gap, time of that event,
--- time of the last commit, partitions without a way on, and how many such groups there are. Of the positions in one partition
+-- time of the last commit, partitions without a way on, since when the partition with waiting events that has stood
+-- longest stands where it is, and how many such groups there are. Of the positions in one partition
 -- the slowest counts, and what is of another epoch than its feed has nothing committed. Of an event in a file
 -- of the cold tier it is the time of the first event in that.
 WITH standing AS (
@@ -25,10 +26,11 @@ WITH standing AS (
            max(updated_at) AS updated_at, max(is_stuck) AS is_stuck
     FROM standing GROUP BY name, source, tranche
 ), measured AS (
-    SELECT name, sum(gap) AS gap, min(received_at) AS received_at, max(updated_at) AS updated_at, sum(is_stuck) AS stuck
+    SELECT name, sum(gap) AS gap, min(received_at) AS received_at, max(updated_at) AS updated_at, sum(is_stuck) AS stuck,
+           min(max(updated_at, received_at)) FILTER (WHERE gap > 0) AS stands_since
     FROM slowest GROUP BY name
 )
-SELECT m.name, g.kind, coalesce(s.owning_application, ''), m.gap, m.received_at, m.updated_at, m.stuck, count(*) OVER ()
+SELECT m.name, g.kind, coalesce(s.owning_application, ''), m.gap, m.received_at, m.updated_at, m.stuck, m.stands_since, count(*) OVER ()
 FROM measured AS m
 JOIN penstock_group AS g ON g.name = m.name
 LEFT JOIN penstock_subscription AS s ON s.id = m.name

@@ -1,5 +1,5 @@
 // Finds the view of the address, and changes the address without loading the page again.
-import { html, useEffect, useState } from "../vendor/preact.js";
+import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 
 const BASE = new URL(document.baseURI).pathname;
 
@@ -111,7 +111,13 @@ function decodePath(address) {
 export function Tabs({ items, label }) {
   const { path } = usePlace();
   const here = decodePath(BASE + path.replace(/^\//, ""));
-  return html`<nav class="tabs" aria-label=${label}>
+  const nav = useRef(null);
+  useEffect(() => {
+    // On a narrow screen the tabs are a row that scrolls.
+    const tab = nav.current.querySelector("[aria-current=page]");
+    if (tab) nav.current.scrollLeft = tab.offsetLeft - nav.current.offsetLeft - (nav.current.clientWidth - tab.offsetWidth) / 2;
+  }, [here]);
+  return html`<nav ref=${nav} class="tabs" aria-label=${label}>
     ${items.map(([text, address]) => html`<a key=${address} href=${address} aria-current=${here === decodePath(address) ? "page" : null}>${text}</a>`)}
   </nav>`;
 }

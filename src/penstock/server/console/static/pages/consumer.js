@@ -39,6 +39,10 @@ export function Consumer({ name, tab = "positions" }) {
       answer.refresh();
     }
   };
+  if (answer.error?.status === 404 && !group) {
+    return html`<${Title} crumbs=${html`<a href=${to`/consumers`}>Consumers</a>`}>${format.line(name, 120)}<//>
+      <div class="message warn"><strong>There is no such consumer.</strong><p>Was it deleted, or has it never committed? <a href=${to`/consumers` + query({ q: name })}>Search for it</a>.</p></div>`;
+  }
   return html`
     <${Title} crumbs=${html`<a href=${to`/consumers`}>Consumers</a>`}
       lead=${group && html`<${Badge}>${group.kind}<//> of ${group.event_types.map((each, at) => html`${at ? ", " : ""}<a href=${to`/event-types/${each}`}><${Text} limit=${80}>${each}<//></a>`)}${group.kind === "subscription" ? html` · <span class="mono">${name}</span>` : ""}${group.kept_at ? html` · keeps its positions in <${Text} mono limit=${200}>${group.kept_at}<//>, and is moved there` : ""}`}
@@ -86,7 +90,7 @@ function Positions({ group, parked, mayMove, onChange }) {
       <${Figure} name="Gap" value=${format.count(group.gap)} note="events published and not yet handled" tone=${group.gap ? "" : "good"} />
       <${Figure} name="Lag" value=${format.duration(group.lag_seconds)} note="how long the oldest of them waits" />
       <${Figure} name="Rate" value=${format.rate(gaps.rateOf(group.name))} note="events handled, over the last minute" />
-      <${Figure} name="Trend" value=${html`<${Trend} gap=${group.gap} change=${change} />`} note="over the last minute" />
+      <${Figure} name="Trend" value=${html`<${Trend} gap=${group.gap} change=${change} rate=${gaps.rateOf(group.name)} />`} note="over the last minute" />
       <${Figure} name="Last commit" value=${newest ? html`<${Time} value=${newest} relative />` : "never"} note=${newest ? html`<${Time} value=${newest} />` : null} />
     </div>
     <${Charts} group=${group} />
@@ -145,18 +149,26 @@ function ownersOf(group) {
   return found;
 }
 
+/** For how many seconds events have waited in a partition where nothing was committed meanwhile. */
+function standing({ updated_at: updatedAt, lag_seconds: lag }) {
+  return Math.min(lag, updatedAt ? (Date.now() - new Date(updatedAt).getTime()) / 1000 : Infinity);
+}
+
 /** Says in plain words why a consumer is behind, if it is. */
 function Why({ group, change, parked, owners, newest, wasMoved }) {
   const causes = [];
   const stuck = group.positions.filter((each) => each.reason);
-  if (stuck.length) causes.push(["bad", `Its position is not valid in ${format.plural(stuck.length, "partition")}: ${stuck[0].reason}. Move it to go on.`]);
+  if (stuck.length) causes.push(["bad", `Its position is not valid in ${format.plural(stuck.length, "partition")}. In partition ${stuck[0].partition} of ${format.line(stuck[0].event_type, 80)}: ${stuck[0].reason}. Move it to go on.`]);
   if (parked?.length) causes.push(["warn", html`${format.plural(parked.length, "key")} ${parked.length === 1 ? "is" : "are"} parked: their events failed too often, and wait. <a href=${to`/consumers/${group.name}/parked`}>Look at them.</a>`]);
   if (group.gap > 0 && !stuck.length) {
+    const still = group.positions.filter((each) => each.gap > 0 && standing(each) > QUIET_SECONDS).sort((a, b) => standing(b) - standing(a));
     const quiet = newest ? (Date.now() - new Date(newest).getTime()) / 1000 : Infinity;
     const knowsOwners = group.kind === "subscription" || group.members !== undefined;
     if (quiet > QUIET_SECONDS && knowsOwners && !owners.size) causes.push(["warn", `Nobody reads for it: no process holds one of its partitions, and the last commit was ${newest ? format.ago(newest) : "never"}. Start its process.`]);
     else if (quiet > QUIET_SECONDS) causes.push(["warn", `It has not committed for ${format.duration(quiet)}. ${owners.size ? "A process holds its partitions: it may hang in one event, or retry one that fails. Its log says more." : "Is its process running?"}`]);
     else if (wasMoved && !owners.size) causes.push(["warn", "It was moved and has not committed since: nobody may be running it. Is its process running?"]);
+    else if (still.length) causes.push(["bad", html`It stands still in ${format.plural(still.length, "partition")} while it goes on in others: in partition ${still[0].partition} of ${format.line(still[0].event_type, 80)} it has committed nothing for ${format.duration(standing(still[0]))}. The event there may fail again and again, or take long: <a href=${to`/event-types/${still[0].event_type}/events` + query({ event: `${still[0].partition}:${still[0].offset}` })}>look at it</a>. The log of its process says more.`]);
+    else if (change > 0.05 && owners.size && gaps.rateOf(group.name) === 0) causes.push(["warn", "A process holds its partitions and commits nothing: it may hang in an event, retry one that fails, or not commit at all. Its log says more."]);
     else if (change > 0.05 && (owners.size || gaps.rateOf(group.name) > 0)) causes.push(["warn", `It works, but more is published than it handles: the gap grows by ${format.rate(change)}. More members help, up to one a partition; so does a faster handler.`]);
     const uneven = group.positions.filter((each) => each.gap > 0);
     if (group.positions.length > 1 && uneven.length === 1) causes.push(["note", `All of it is in partition ${uneven[0].partition} of ${format.line(uneven[0].event_type, 80)}: one key may have most events, or one event may fail again and again.`]);

@@ -55,7 +55,7 @@ function List({ items, text }) {
       { name: "Gap", number: true, value: (row) => row.gap, cell: (row) => format.count(row.gap) },
       { name: "Lag", number: true, value: (row) => row.lag_seconds, cell: (row) => format.duration(row.lag_seconds) },
       { name: "Rate", number: true, minor: true, value: (row) => gaps.rateOf(row.name), cell: (row) => format.rate(gaps.rateOf(row.name)) },
-      { name: "Trend", value: (row) => gaps.trendOf(row.name), cell: (row) => html`<${Trend} gap=${row.gap} change=${gaps.trendOf(row.name)} />` },
+      { name: "Trend", value: (row) => gaps.trendOf(row.name), cell: (row) => html`<${Trend} gap=${row.gap} change=${gaps.trendOf(row.name)} rate=${gaps.rateOf(row.name)} />` },
     ]} />`;
 }
 

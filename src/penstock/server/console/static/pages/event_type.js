@@ -98,7 +98,7 @@ function OverviewTab({ name, definition, rights }) {
           { name: "Events", number: true, value: (row) => row.events, cell: (row) => format.count(row.events) },
           { name: "Size, about", number: true, cell: (row) => format.bytes(meanBytes && row.events * meanBytes) },
           ...(cold.value?.location ? [{ name: "In files", number: true, cell: (row) => format.count(row.cold?.events ?? 0) }] : []),
-          { name: "Last event", value: (row) => row.last, cell: (row) => (row.last ? html`<${Time} value=${row.last} relative />` : html`<span class="quiet">${row.events ? "–" : "none yet"}</span>`) },
+          { name: "Last event", value: (row) => row.last, cell: (row) => (row.last ? html`<${Time} value=${row.last} relative />` : html`<span class="quiet">${row.events ? "–" : row.newest < 0 ? "none yet" : "removed"}</span>`) },
           { name: "Now", number: true, value: (row) => row.rate, cell: (row) => format.rate(row.rate) },
         ]} />
       <//>

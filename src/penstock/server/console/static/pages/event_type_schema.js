@@ -103,7 +103,7 @@ function Editor({ name, definition, mayAdd, onAdded }) {
     };
   }, [text, name, definition.schema.version]);
   const isChecked = check.of === text && !parsed.error && !isSame;
-  const { found, error } = isSame ? {} : check;
+  const { found, error } = isSame || parsed.error ? {} : check;
   const readers = consumers.value?.map((each) => ({ label: each.label, group: each.group }));
   const writers = producers.value?.items.map((each) => ({ label: each.caller }));
   const mayBeAdded = isChecked && found?.compatible && found.version !== found.validated_against_version;
@@ -124,8 +124,9 @@ function Editor({ name, definition, mayAdd, onAdded }) {
     <//>
     <${Card} title="What it would change" span="half" more=${!parsed.error && !isSame && !isChecked ? html`<span class="quiet">Checking …</span>` : null}>
         ${added && html`<p class="message good" role="status">${added}</p>`}
-        ${error ? html`<${Failure} error=${error} />` : found ? html`<${Verdict} found=${found} producers=${writers} consumers=${readers} />`
-          : html`<p class="quiet">${isSame ? "This is the latest schema. Change it at the left: here it says what that does, and to whom." : "…"}</p>`}
+        ${error ? html`<${Failure} error=${error} />` : found?.error && !found.changes.length ? html`<div class="message bad" role="status"><strong>The hub would refuse this.</strong> ${format.text(found.error)}</div>`
+          : found ? html`<${Verdict} found=${found} producers=${writers} consumers=${readers} />`
+          : html`<p class="quiet">${parsed.error ? "It is no JSON: correct it at the left." : isSame ? "This is the latest schema. Change it at the left: here it says what that does, and to whom." : "…"}</p>`}
     <//>
     ${found && !error && html`<${Card} title="Changes" flush><${SchemaChanges} changes=${found.changes} /><//>`}
     <${Card} title="Text"><${Diff} before=${current} after=${text} label="Differences from the latest schema" /><//>

@@ -126,6 +126,7 @@ function Following({ name, count, search }) {
           await pause(DRAW_MS); // A hub that stops ends streams at once.
         } catch (failure) {
           if (stop.signal.aborted) return;
+          if (failure.status === 401) window.dispatchEvent(new CustomEvent("penstock:unauthenticated"));
           setError(failure instanceof SyntaxError ? { message: failure.message, hint: "Correct it above, and press Filter." } : failure);
           if (failure instanceof SyntaxError || [400, 401, 403, 404].includes(failure.status)) {
             tail.current?.take();

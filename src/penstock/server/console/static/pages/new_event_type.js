@@ -122,7 +122,7 @@ export function NewEventType() {
         <${Card} title="Who may use it" span="half"><${AccessLists} value=${draft.authorization} violations=${wrong} onChange=${(authorization) => set({ authorization })} /><//>
       </div>
       <div class="save" role="region" aria-label="Create">
-        ${unreadable ? html`<p class="wrong">A duration or size cannot be read.</p>` : !isName ? html`<p class="quiet">Give it a name: then the hub checks the definition while you write.</p>` : html`<${CheckResult} check=${check} good="The hub would create this." />`}
+        ${unreadable ? html`<p class="wrong">A duration or size cannot be read.</p>` : !isName ? html`<p class="quiet">Give it a name: then the hub checks the definition while you write.</p>` : taken ? html`<p class="message warn">There is an event type <a href=${to`/event-types/${name}`}>${name}</a> already: choose another name, or change that one.</p>` : html`<${CheckResult} check=${check} good="The hub would create this." />`}
         <${Failure} error=${error} />
         <div class="buttons">
           <button class="primary" disabled=${busy || !check.taken || taken || Boolean(parsed.error)}>${busy ? "Creating …" : "Create event type"}</button>

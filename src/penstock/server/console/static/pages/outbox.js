@@ -155,7 +155,7 @@ function Act({ asks, total, onClose }) {
   const members = query(ids ? { id: ids } : all ? { all: true } : { event_type: eventType });
   const isDelete = verb === "delete";
   const isAudited = useAuditLog();
-  const rows = ids ? format.plural(ids.length, "row") : all ? `all ${counted(total)} rejected rows` : "all rejected rows of this event type";
+  const rows = ids ? format.plural(ids.length, "row") : all ? (total === 1 ? "the rejected row" : `all ${counted(total)} rejected rows`) : "all rejected rows of this event type";
   const options = ids ? ids.join(" ") : all ? "--all" : option("event-type", eventType);
   return html`<${Confirm} title=${`${isDelete ? "Delete" : "Retry"} ${rows}?`} verb=${isDelete ? "Delete" : "Retry"} danger=${isDelete} onClose=${onClose}
     act=${() => (isDelete ? send("DELETE", `/outbox/rejected${members}`) : send("POST", `/outbox/rejected/retry${members}`))} command=${`penstock rejected ${verb} ${options}`}>

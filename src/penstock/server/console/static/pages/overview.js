@@ -1,6 +1,7 @@
 // The overview: is all well, how much goes through, and who is behind.
 import { html, useMemo } from "../vendor/preact.js";
 import { get, getAll, path, query } from "../core/api.js";
+import { needs } from "../core/commands.js";
 import * as format from "../core/format.js";
 import { to } from "../core/routing.js";
 import { history, labelsOf, OTHERS, metricsNamed, useAnswer, useMetrics, usePolled, useRights } from "../core/state.js";
@@ -87,7 +88,11 @@ function Rates({ sample }) {
 
 function Attention({ sample, groups, statistics, mayAdminister }) {
   const near = useNearRetention(groups, statistics, mayAdminister);
-  const found = useMemo(() => [...near, ...findTrouble(sample, groups, history.growth(RECENT_SECONDS))], [sample, groups, near]);
+  const found = useMemo(() => {
+    const troubles = findTrouble(sample, groups, history.growth(RECENT_SECONDS));
+    const reset = new Set(troubles.filter((each) => each.needsReset).map((each) => each.consumer[0]));
+    return [...near.filter((each) => !reset.has(each.consumer[0])), ...troubles];
+  }, [sample, groups, near]);
   const left = sample?.gauges.get("penstock_groups_left_out");
   const all = found.length + (sample?.gauges.get("penstock_parked_groups_left_out") ?? 0);
   return html`<${Card} title="Needs attention" flush more=${found.length ? html`<${Badge} tone=${found[0].tone}>${format.count(all)}<//>` : null}>
@@ -98,7 +103,7 @@ function Attention({ sample, groups, statistics, mayAdminister }) {
         : html`<ul class="attention">${found.slice(0, TROUBLES_SHOWN).map((each, at) => html`<li key=${at}>
             <${Badge} tone=${each.tone}>${{ bad: "act", warn: "look", note: "note" }[each.tone]}<//>
             <strong><${Text}>${each.title}<//></strong>
-            <div class="why">${each.why}${each.command && html`<${Command}>${each.command}<//>`}</div>
+            <div class="why">${each.why}${each.command && html`<${Command}>${each.command}<//>${needs(each.command) && html`<span class="quiet">${needs(each.command).slice(2)}</span>`}`}</div>
             <div class="act">${address(each) && html`<a class="button" href=${address(each)}>${each.label}</a>`}</div>
           </li>`)}${all > TROUBLES_SHOWN && html`<li key="more"><span></span><div class="quiet">and ${format.count(all - TROUBLES_SHOWN)} more</div></li>`}</ul>`}
     ${left > 0 && html`<p class="empty">Only the consumers with the oldest waiting events are checked: ${format.plural(left, "other")} ${left === 1 ? "is" : "are"} not.</p>`}

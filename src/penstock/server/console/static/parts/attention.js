@@ -39,7 +39,7 @@ export function findTrouble(sample, groups = [], growth = new Map()) {
   for (const [labels, stuck] of metricsNamed(gauges, "penstock_group_stuck_partitions")) {
     if (stuck) {
       add("bad", `${nameFor(labels)} cannot go on in ${plural(stuck, "partition")}`, "Its position is no longer valid: events after it were removed, or the event type was made anew. It needs a reset.", {
-        consumer: [labels.group], label: "Choose a position", command: `penstock groups show ${argument(labels.group)}`,
+        needsReset: true, consumer: [labels.group], label: "Choose a position", command: `penstock groups show ${argument(labels.group)}`,
       });
     }
   }
@@ -50,6 +50,10 @@ export function findTrouble(sample, groups = [], growth = new Map()) {
     if (gap && age > STUCK_SECONDS && lag > STUCK_SECONDS) {
       add("warn", `${nameFor(labels)} has not moved for ${duration(age)}`, `${plural(gap, "event")} wait for it; the oldest has waited ${duration(lag)}. Is its process running?`, {
         consumer: [labels.group], label: "Why?", command: `penstock groups show ${argument(labels.group)}`,
+      });
+    } else if (gap && gauges.get(`penstock_group_standing_seconds${suffix}`) > STUCK_SECONDS && !gauges.get(`penstock_group_stuck_partitions${suffix}`)) {
+      add("warn", `${nameFor(labels)} stands still in a partition`, `It has committed nothing there for ${duration(gauges.get(`penstock_group_standing_seconds${suffix}`))}, while it goes on in others: an event may fail again and again.`, {
+        consumer: [labels.group], label: "Which?", command: `penstock groups show ${argument(labels.group)}`,
       });
     }
   }
@@ -124,13 +128,15 @@ export function findNearRetention(groups, eventTypes, { standard, sizes } = {}) 
       const size = sizes?.get(name);
       let why = "";
       if (seconds && lag > NEAR_RETENTION * seconds) {
-        why = `It lags by ${duration(lag)}; events are kept for ${duration(seconds)}.`;
+        why = lag > seconds
+          ? `It lags by ${duration(lag)}, and events are kept for ${duration(seconds)}: those that it has not read are being deleted.`
+          : `It lags by ${duration(lag)}; events are kept for ${duration(seconds)}.`;
       } else if (bytes && size?.bytes > NEARLY_FULL * bytes && gap > NEAR_RETENTION * size.events) {
         why = `It has ${plural(gap, "event")} of ${count(size.events)} to read; the newest ${formatBytes(bytes)} are kept.`;
       }
       if (why) {
         found.push({
-          tone: "bad", title: `${nameOf(group)} is near the retention of ${name}`, why: `${why} Start it, or keep events for longer.`,
+          tone: "bad", title: `${nameOf(group)} is near the retention of ${name}`, why: `${why} See that it goes on, or keep events for longer.`,
           consumer: [group.name], label: "Why?", command: `penstock groups show ${argument(group.name)}`,
         });
       }

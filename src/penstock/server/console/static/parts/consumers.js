@@ -78,11 +78,12 @@ export class GapHistory {
   }
 }
 
-/** What a gap does, and when it will be closed. */
-export function Trend({ gap, change }) {
+/** What a gap does, and when it will be closed; *rate* is what the consumer handles. */
+export function Trend({ gap, change, rate }) {
   if (gap === null || gap === undefined) return html`<span class="quiet">has not begun</span>`;
   if (gap === 0) return html`<${Badge} tone="good">caught up<//>`;
   if (change === null) return html`<span class="quiet">measuring …</span>`;
+  if (change < -0.05 && rate === 0) return html`<${Badge} tone="warn">shrinks by deletion<//>`;
   if (change < -0.05) return html`<${Badge} tone="note">caught up in ${format.duration(gap / -change)}<//>`;
   if (change > 0.05) return html`<${Badge} tone="warn">falls behind by ${format.rate(change)}<//>`;
   return html`<${Badge}>steady<//>`;
