@@ -178,12 +178,12 @@ class Registry:
 
     @property
     def has_creation(self) -> bool:
-        """Whether event types can be created also by callers who are not exempt from `disable_event_type_creation`."""
+        """True if callers can create event types who are not exempt from `disable_event_type_creation`."""
         return not self._settings.is_on("disable_event_type_creation")
 
     @property
     def has_deletion(self) -> bool:
-        """Whether event types can be dropped also by callers who are not exempt from `disable_event_type_deletion`."""
+        """True if callers can drop event types who are not exempt from `disable_event_type_deletion`."""
         return not self._settings.is_on("disable_event_type_deletion")
 
     def _check_creation(self, is_exempt: Callable[[], bool]) -> None:

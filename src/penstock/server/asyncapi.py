@@ -73,7 +73,7 @@ def _find_feeds(request: Request, names: Sequence[str]) -> Sequence[StoredFeed]:
 
 
 def _address_of(request: Request) -> HubAddress:
-    """Return where the client of *request* reaches the hub, by what a trusted proxy says, else by the header `Host`."""
+    """Return the address by which the client reached the hub: a trusted proxy names it, else the header `Host`."""
     scope = request.scope
     origin: str = scope.get(ORIGIN) or f"{scope['scheme']}://{request.headers.get('host') or _find_host(request)}"
     protocol, _, host = origin.partition("://")

@@ -1,4 +1,4 @@
-"""The route by which a caller finds out who it is and what it may do, so that an app offers nothing that is refused."""
+"""The route that shows callers their name and permissions, so that an app offers only what the hub allows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -26,7 +26,7 @@ _HUB_RIGHTS: Final[Sequence[Permission]] = ("administer", "monitor", "create")
 
 
 async def show_caller(request: Request) -> Response:
-    """GET /caller: show who the caller is, and what it may do with the hub and with the things that it names."""
+    """GET /caller: show the caller's name, and its permissions for the hub and for the resources in the query."""
     state = state_of(request)
     query = Query(request.scope["query_string"])
     event_types, subscriptions, groups = (_read_names(query, each) for each in ("event_type", "subscription", "group"))

@@ -387,7 +387,7 @@ def _resources_of(group: GroupSummary) -> Sequence[Resource]:
 def sees_group(request: Request, group: GroupSummary) -> bool:
     """Return whether the cached rights let the sender see *group*: one of its event types, or the subscription.
 
-    Who administers one of a subscription's event types sees it, too: they may move and delete it.
+    Administrators of one of a subscription's event types see it, too: they may move and delete it.
     """
     if group.kind == SUBSCRIPTION and any(sees(request, event_type_named(each), "admin") for each in group.sources):
         return True

@@ -68,7 +68,7 @@ class Quota(NamedTuple):
 
     @property
     def has_rates(self) -> bool:
-        """Whether a limit applies to each request."""
+        """True if a limit applies to each request."""
         return min(self.requests, self.bytes_in, self.bytes_out, self.bytes_held) < math.inf
 
 
@@ -315,7 +315,7 @@ class Limiter:
         return RequestUsage(self, usage)
 
     def _forget_idle(self) -> None:
-        """Make room for another caller, in the place of some that were first seen long ago."""
+        """Forget some idle callers, those first seen before others, to make room for another."""
         if len(self._usages) < CALLERS_MAX:
             return
         for key in list(islice(self._usages, _LOOKED_AT)):
@@ -515,12 +515,12 @@ class RequestUsage:
 
     @property
     def is_large(self) -> bool:
-        """Whether the request is in work, and counts as one with a large body."""
+        """True if the request is in work, and counts as one with a large body."""
         return self.turns is self.caller.large
 
     @property
     def is_measured(self) -> bool:
-        """Whether the request's working time counts toward its caller's share: several callers are busy."""
+        """True if the request's working time counts toward its caller's share: several callers are busy."""
         return self._limiter.is_shared(self.caller, self._limiter.monotonic())
 
     def note_work(self, seconds: float) -> None:
@@ -567,7 +567,7 @@ class RequestUsage:
 
     @property
     def has_room(self) -> bool:
-        """Whether more bytes of bodies and answers may be held."""
+        """True if more bytes of bodies and answers may be held."""
         return self._limiter.has_room(self.caller)
 
     def check_room(self, size: int = 0) -> None:

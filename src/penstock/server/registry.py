@@ -86,7 +86,7 @@ def _check_reserved(request: Request, name: str) -> None:
 
 
 async def show_event_type(request: Request) -> Response:
-    """GET /event-types/{event_type}: show an event type; links to who produces and consumes it are in a header."""
+    """GET /event-types/{event_type}: show an event type; a header links to its producers and consumers."""
     state, name = state_of(request), event_type_of(request)
     answer = await state.run(lambda: json_response(_event_type_object(state.hub.registry.load(name))))
     links = (f'<{link(request, f"/event-types/{name}/{rel}")}>; rel="{rel}"' for rel in ("producers", "consumers"))

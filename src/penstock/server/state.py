@@ -68,7 +68,7 @@ def _wrap_handler(handler: Callable[[int, FrameType | None], Any]) -> Callable[[
 
 
 class EventTypeFigures(NamedTuple):
-    """An event type in a list of all, with what was measured of it."""
+    """An event type with its measurement, in the list of all event types."""
 
     name: str
     owning_application: str | None
@@ -78,7 +78,7 @@ class EventTypeFigures(NamedTuple):
 
 
 class EventTypeStatistics(NamedTuple):
-    """All event types as they were measured, sorted by name."""
+    """All event types with their measurements, sorted by name."""
 
     at: int
     """The time, in microseconds since 1970, UTC."""

@@ -115,15 +115,15 @@ async def revoke_token(request: Request) -> Response:
 def _check_knows_callers(state: State) -> None:
     """Raise AccessDenied if this hub does not authenticate callers.
 
-    Whoever can connect would else get a credential that other hubs of the database accept, and this one later.
+    Otherwise any client could get a credential that other hubs of the database accept, and this hub later.
     """
     if state.authentication is None:
         raise AccessDenied.of("callers-unknown")
 
 
 def _apply(state: State) -> None:
-    """Have a change of tokens hold in this process at once; in others it does within a second."""
-    with suppress(PenstockError):  # It was made: this process reads it later.
+    """Apply a change of tokens in this process at once; other processes apply it within a second."""
+    with suppress(PenstockError):  # The change is stored: this process reads it later.
         state.hub.admin.permissions.refresh()
 
 

@@ -257,12 +257,12 @@ class GroupRepository:
         self._run_at("stream_tried", name, places)
 
     def request(self, name: str, stream: str | None, request: str) -> None:
-        """Say what is wanted of a parked stream of a locked group, in all its tranches; None: of all streams."""
+        """Store an operator's request for a parked stream of a locked group, in all tranches; None: for all streams."""
         digest = None if stream is None else _digest(stream)
         self._run("streams_ask", group=name, digest=digest, request=request)
 
     def widen_parked(self, starts: Mapping[int, tuple[int, str]]) -> None:
-        """Have parked streams of a locked group wait from other indices and positions on; *starts* has them by id."""
+        """Change the first waiting index, and the position to read it from, of parked streams; *starts* has them by id."""
         if starts:
             self._run_each("stream_widen", [(*start, parked_id) for parked_id, start in sorted(starts.items())])
 

@@ -1,4 +1,4 @@
-"""The typed columns that a JSON Schema has: Arrow's type for the events that pass it.
+"""The typed columns of a JSON Schema: Arrow's type for the events that are valid against it.
 
 | JSON Schema | Arrow | Spark |
 |---|---|---|
@@ -6,12 +6,12 @@
 | `string` | `string` | `string` |
 | `string` with `format` `date-time`, `date` | `timestamp` (µs, UTC), `date32` | `timestamp`, `date` |
 | `string` or `number` with `format` `decimal` | `decimal128(38, 18)` | `decimal(38,18)` |
-| `array` | `list` of what its items are | `array` |
+| `array` | `list` of the type of its items | `array` |
 | `object` with `properties` | `struct` | `struct` |
 | `object` with `additionalProperties` alone | `map` from `string` | `map` |
-| what may be null, too | the same | |
-| `allOf` | all that its parts name | |
-| `anyOf`, `oneOf` | what fits all: structs with the members of each, `double` for both kinds of numbers | |
+| any of these, or null | the same type | |
+| `allOf` | structs with the members of all parts; else the type of the first part that has one | |
+| `anyOf`, `oneOf` | a type that fits all: structs with the members of each, `double` for both kinds of numbers | |
 | anything else: no type, several, a schema within itself | `string`: a text as it is, else its JSON | |
 
 A schema whose references multiply is read up to `NODES_MAX` of its places; the others are anything.
@@ -27,7 +27,7 @@ from penstock.schema.traversal import Schema, target
 
 ANYTHING: Final = pa.string()
 _UNKNOWN: Final = None
-"""What a schema says that says nothing of the type."""
+"""The type according to a schema that does not restrict it."""
 NODES_MAX: Final = 20_000
 DECIMAL: Final = pa.decimal128(38, 18)
 TIME: Final = pa.timestamp("us", tz="UTC")
@@ -65,7 +65,9 @@ METADATA: Final = pa.struct(
 
 
 def event_columns(schema: Schema, category: str) -> pa.StructType:
-    """Return the members of events of a *category* whose own part has this schema; without any where it names none.
+    """Return the typed members of events of a *category* whose own part, such as `data`, has this schema.
+
+    The part has no members if its schema names none.
 
     >>> event_columns({"properties": {"id": {"type": "integer"}}}, "undefined")
     StructType(struct<id: int64>)
@@ -74,9 +76,9 @@ def event_columns(schema: Schema, category: str) -> pa.StructType:
 
 
 def decimal_strings(schema: Schema, category: str) -> frozenset[str]:
-    """Return which decimals the schema wants as strings: `string` with the `format` `decimal`.
+    """Return the paths of decimals that are strings in JSON: of type `string` with the `format` `decimal`.
 
-    They are named as in `data.lines[].price` and `data.prices{}`.
+    Paths have the form of `data.lines[].price` and `data.prices{}`.
 
     >>> amount = {"type": "string", "format": "decimal"}
     >>> sorted(decimal_strings({"properties": {"total": amount, "tax": {"type": "number"}}}, "undefined"))
@@ -101,7 +103,7 @@ def _leaves(kind: pa.DataType, name: str) -> Iterator[tuple[str, pa.DataType]]:
 
 
 def _event(own: pa.DataType | None, category: str) -> pa.StructType:
-    """Return the members of events of a *category*, whose own part is of a type."""
+    """Return the type of events of a *category*, whose own part has the given type."""
     fields = list(own) if own is not None and pa.types.is_struct(own) else []
     if category == "undefined":
         return pa.struct(fields)
@@ -114,7 +116,7 @@ def _event(own: pa.DataType | None, category: str) -> pa.StructType:
 
 
 def merge(types: Iterable[pa.StructType]) -> pa.StructType:
-    """Return what the events of several event types have together; *types* are those of each.
+    """Return the type of the events of several event types, which have *types*: all members of each.
 
     >>> texts, numbers = (pa.struct({"a": kind, "b": pa.int64()}) for kind in (pa.string(), pa.int64()))
     >>> merge([texts, numbers])
@@ -124,7 +126,7 @@ def merge(types: Iterable[pa.StructType]) -> pa.StructType:
 
 
 class _Reading:
-    """Reads one schema, whose references lead to places within it."""
+    """Derives types from one schema, whose references lead to places within it."""
 
     def __init__(self, root: Schema, *, decimal_string: pa.DataType = DECIMAL) -> None:
         self._root = root
@@ -135,7 +137,7 @@ class _Reading:
         """The references that are being followed."""
 
     def type_of(self, node: Any) -> pa.DataType | None:
-        """Return the type of a node; None: it says nothing of it."""
+        """Return the type of a node; None: the node does not restrict it."""
         if not isinstance(node, dict):
             return _UNKNOWN
         self._nodes += 1
@@ -151,7 +153,7 @@ class _Reading:
         return reduce(_both, found)
 
     def _item_type(self, node: Any) -> pa.DataType:
-        """Return the type of what is part of an object or an array."""
+        """Return the type of a member of an object or an item of an array."""
         found = self.type_of(node)
         return ANYTHING if found is None else found
 
@@ -165,7 +167,7 @@ class _Reading:
             self._within.pop()
 
     def _own(self, node: Schema) -> pa.DataType | None:
-        """Return what a node says by its own words, without what it is combined of."""
+        """Return the type according to a node itself, without `allOf`, `anyOf` and `oneOf`."""
         names = _types(node)
         if names == {"integer", "number"}:
             names = {"number"}
@@ -194,7 +196,7 @@ class _Reading:
 
 
 def _types(node: Schema) -> set[str]:
-    """Return which types a node allows by its own words, but null; none: it does not say."""
+    """Return the JSON types that a node itself allows, except null; empty: it does not restrict them."""
     given = node.get("type")
     if given is None:
         values = [node["const"]] if "const" in node else node.get("enum")
@@ -220,7 +222,7 @@ def _list_members(node: Schema, word: str) -> list[Any]:
 
 
 def _struct(fields: Iterable[pa.Field]) -> pa.StructType:
-    """Return a struct of them; of names that differ in nothing but case it has the first, as Spark and SQL do."""
+    """Return a struct of *fields*; of names that differ only in case it has the first, as Spark and SQL do."""
     found: dict[str, pa.Field] = {}
     for field in fields:
         found.setdefault(field.name.lower(), field)
@@ -228,7 +230,7 @@ def _struct(fields: Iterable[pa.Field]) -> pa.StructType:
 
 
 def _both(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataType | None:
-    """Return the type of what is of both."""
+    """Return the type of values that are valid for both types."""
     if one is None or other is None:
         return one if other is None else other
     joined = _together(one, other, _both)
@@ -236,7 +238,7 @@ def _both(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataType | N
 
 
 def _either(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataType | None:
-    """Return the type of what may be of one or the other."""
+    """Return the type of values that are valid for either type."""
     if one is None or other is None or one == other:
         return one if one == other else ANYTHING
     if one in _NUMBERS and other in _NUMBERS:
@@ -246,7 +248,7 @@ def _either(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataType |
 
 
 def _together(one: pa.DataType, other: pa.DataType, join: Any) -> pa.DataType | None:
-    """Return what two types are that are made of others in the same way; None: they are not."""
+    """Join two structs, lists or maps by joining their parts with *join*; None: they are of different kinds."""
     if pa.types.is_struct(one) and pa.types.is_struct(other):
         theirs = {field.name.lower(): field for field in other}
         names = {field.name.lower() for field in one}

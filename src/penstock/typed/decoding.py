@@ -1,8 +1,8 @@
-"""Events as typed columns: their JSON is decoded once, by Arrow; what Arrow cannot read is fitted event by event.
+"""Decode events into typed columns: Arrow reads the JSON of a batch, and events it cannot read are fitted one by one.
 
 Invariants:
-    A value is in its column, or in the rescued part of its event, whatever else stands in the batch.
-    What a value is in its column does not depend on the events beside it.
+    A value is in its column, or in the rescued part of its event, whatever other events the batch has.
+    The value in a column does not depend on other events of the batch.
 """
 
 from collections.abc import Iterator
@@ -18,22 +18,22 @@ import pyarrow.json as pj
 from penstock.typed.fitting import NOTHING, decode, encode, fit_of
 
 TRIED_AGAIN: Final = 256
-"""Of a batch that Arrow cannot read, so many events are tried together again before each is looked at."""
+"""A batch that Arrow cannot read is read again in parts of so many events, before any is read alone."""
 _DAYS: Final = ((date.min - date(1970, 1, 1)).days, (date.max - date(1970, 1, 1)).days)
-"""The first and the last day that Python has, by days since 1970."""
+"""The first and the last day that Python can represent, in days since 1970."""
 _MICROS: Final = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
 Columns = tuple[pa.Array, pa.Array | None]
-"""The typed events, and what of each has not fitted, as JSON."""
+"""The typed events, and the rescued part of each as JSON: the values that do not fit."""
 
 
 class TypedDecoder:
-    """Decodes events into a struct. Holds Arrow values: made where it is used."""
+    """Decodes events into a struct. It holds Arrow values, so create it in the process that uses it."""
 
     def __init__(self, type: pa.StructType, *, rescues: bool) -> None:
-        """Decode into *type*; where it *rescues*, what does not fit is kept.
+        """Decode into *type*; with *rescues*, values that do not fit are kept.
 
         Raises:
-            TypeError: no JSON is of that type.
+            TypeError: JSON has no values of that type.
         """
         self.type = type
         self._fit = fit_of(type)
@@ -46,7 +46,7 @@ class TypedDecoder:
         )
 
     def __call__(self, texts: pa.Array) -> Columns:
-        """Return the events whose JSON is *texts*: none is null, or nested deeper than a hub takes events.
+        """Return the events whose JSON is *texts*, none of them null or nested deeper than a hub accepts.
 
         Arrow 26 crashes at a text that is nested some thousand levels deep.
         """
@@ -59,7 +59,7 @@ class TypedDecoder:
         return pa.concat_arrays(events), pa.concat_arrays(rests) if self._rescues else None
 
     def _read(self, texts: pa.Array) -> Columns | None:
-        """Return what Arrow reads of them; None: it cannot."""
+        """Return the events as Arrow reads them; None: Arrow cannot read them."""
         if not pc.all(pc.starts_with(texts, "{")).as_py():
             return None  # Arrow 26 crashes at a null.
         objects = _side_by_side(texts)
@@ -78,7 +78,7 @@ class TypedDecoder:
         return self._mend(texts, columns, strange)
 
     def _mend(self, texts: pa.Array, columns: pa.Array, strange: pa.Array) -> Columns:
-        """Return *columns*, with those events fitted one by one that are *strange*."""
+        """Return *columns* with the *strange* events fitted one by one."""
         events, rests = self._fit_rows(texts.filter(strange))
         # A struct cannot be put into another's place: all are taken from one after the other.
         fitted = pc.add(pc.cumulative_sum(strange.cast(pa.int64())), len(texts) - 1)
@@ -88,7 +88,7 @@ class TypedDecoder:
         return columns, None if rests is None else pc.replace_with_mask(none, strange, rests)
 
     def _fit_rows(self, texts: pa.Array) -> Columns:
-        """Return them fitted one by one."""
+        """Return the events fitted one by one."""
         events, rests = [], []
         for text in texts.to_pylist():
             try:
@@ -103,7 +103,7 @@ class TypedDecoder:
 
 
 def _side_by_side(texts: pa.Array) -> pa.Buffer:
-    """Return them as they stand in memory, not copied: between objects JSON needs nothing."""
+    """Return the memory of *texts* without copying it: JSON objects need no separators."""
     _, places, content = texts.buffers()
     bounds = memoryview(places).cast("i")
     start, end = bounds[texts.offset], bounds[texts.offset + len(texts)]
@@ -111,7 +111,7 @@ def _side_by_side(texts: pa.Array) -> pa.Buffer:
 
 
 def _readable(type: pa.StructType) -> pa.StructType:
-    """Return what of *type* Arrow reads from JSON: no maps, nor what they are part of but structs."""
+    """Return the part of *type* that Arrow reads from JSON: without maps, and without lists of maps."""
     found = []
     for field in type:
         if pa.types.is_struct(field.type):
@@ -132,7 +132,7 @@ def _has_map(type: pa.DataType) -> bool:
 
 
 def _read_fields(type: pa.StructType) -> Iterator[pa.Field]:
-    """Yield the members of *type* as Arrow is to read them: dates as texts."""
+    """Yield the members of *type* in the form that Arrow reads: dates as texts."""
     for field in type:
         yield pa.field(field.name, _read_as(field.type))
 
@@ -146,7 +146,7 @@ def _read_as(type: pa.DataType) -> pa.DataType:
 
 
 def _arrange(array: pa.Array, type: pa.DataType) -> pa.Array:
-    """Return what was read as *type*: members that were not read are null, and others are left out.
+    """Return the events that were read as *type*: missing members are null, and unknown ones are left out.
 
     Raises:
         pyarrow.ArrowInvalid: a text is no date.
@@ -171,12 +171,12 @@ def _arrange(array: pa.Array, type: pa.DataType) -> pa.Array:
 
 
 def _is_read(read: pa.DataType, type: pa.DataType) -> bool:
-    """Return whether Arrow was told of a member that has a *type*; a struct of maps alone it has read as anything."""
+    """Return whether Arrow has read a member of *type* by its type; it infers the type of a struct of maps alone."""
     return bool(pa.types.is_struct(read)) if pa.types.is_struct(type) else not _has_map(type)
 
 
 def _check_years(array: pa.Array) -> None:
-    """Raise ValueError where there is a date or a time that Python does not have: fitted one by one, it is rescued."""
+    """Raise ValueError for a date or time outside Python's years, which is rescued when the event is fitted alone."""
     low, high = (each.value for each in pc.min_max(array).values())
     first, last = _DAYS if pa.types.is_date(array.type) else _MICROS
     if low is not None and not first <= low <= high <= last:
@@ -184,7 +184,7 @@ def _check_years(array: pa.Array) -> None:
 
 
 def _strange(array: pa.Array, type: pa.StructType) -> pa.Array | None:
-    """Tell of each event whether it has a member that is not in *type*; None: no event has."""
+    """Return for each event if it has a member that is not in *type*; None: no event has one."""
     known = {field.name: field.type for field in type}
     masks = []
     for number, field in enumerate(array.type):
@@ -198,7 +198,7 @@ def _strange(array: pa.Array, type: pa.StructType) -> pa.Array | None:
 
 
 def _has_more(read: pa.DataType, type: pa.DataType | None) -> bool:
-    """Tell whether structs within arrays were read with members that are not in *type*."""
+    """Return whether structs within arrays were read with members that are not in *type*."""
     if type is None:
         return False
     if pa.types.is_list(type):

@@ -1,6 +1,6 @@
-"""Fits JSON values into types of Arrow, one by one: what does not fit is handed back, and never lost.
+"""Fit JSON values into types of Arrow, one by one; values that do not fit are returned, and never lost.
 
-It is slower by far than Arrow, and knows what to do with every value. Where Arrow reads a value, this gives the same.
+This is far slower than Arrow, but handles every value. It agrees with Arrow on each value that Arrow reads.
 """
 
 import re
@@ -14,9 +14,9 @@ import msgspec
 import pyarrow as pa
 
 NOTHING: Final = object()
-"""Nothing is left: all has fitted."""
+"""The rest of a value that fits as a whole."""
 Fitted = tuple[Any, Any]
-"""What a value is in its column, and what has not fitted or NOTHING."""
+"""The value in its column, and the rest that does not fit, or NOTHING."""
 Fit = Callable[[Any], Fitted]
 _NUMBERS: Final = (int, Decimal)
 _DECIMAL: Final = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
@@ -27,10 +27,10 @@ encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 
 def fit_of(kind: pa.DataType) -> Fit:
-    """Return what fits decoded JSON into *kind*. Null fits everything.
+    """Return a function that fits decoded JSON into *kind*. Null fits every kind.
 
     Raises:
-        TypeError: no JSON is of that type.
+        TypeError: JSON has no values of that type.
 
     >>> fit = fit_of(pa.struct({"id": pa.int64()}))
     >>> fit({"id": 7})[0], fit({"id": "x", "more": 1})
@@ -149,7 +149,7 @@ def _boolean(value: Any) -> Fitted:
 
 
 def _moment(value: Any) -> Fitted:
-    """Fit a time; one without a zone is one of UTC, and of its digits the first six after the second count."""
+    """Fit a time: without a zone it is in UTC, and digits after the microseconds are cut off."""
     if value is None:
         return None, NOTHING
     try:

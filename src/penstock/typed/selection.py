@@ -1,6 +1,6 @@
-"""Typed columns as a query wants them, made of those that a file has.
+"""Select the typed columns of a query from the columns of a file.
 
-A file has columns for what its event type's schema named when it was written; a query may want fewer, or more.
+A file has columns for the members of its event type's schema when it was written; a query may want fewer, or more.
 """
 
 from typing import NamedTuple
@@ -9,26 +9,26 @@ import pyarrow as pa
 
 
 class MemberSelection(NamedTuple):
-    """How typed events of one type are made of those of another."""
+    """A way to convert typed events of one type into events of another, with the members to read."""
 
     type: pa.StructType
-    """What is made."""
+    """The type of the converted events."""
     paths: tuple[str, ...]
     """The members that have to be read, such as `order.id`."""
     is_whole: bool
-    """Whether all that is wanted has a column; else it holds only for events of which nothing was rescued."""
+    """True if each wanted member has a column; else the conversion holds only for events without a rescued part."""
 
     def apply(self, array: pa.StructArray) -> pa.StructArray:
-        """Return typed events, of which at least `paths` were read, as the type that is wanted."""
+        """Convert typed events, of which at least `paths` were read, to the wanted type."""
         found = _select(array, self.type)
         assert pa.types.is_struct(found.type)
         return found
 
 
 def select_members(there: pa.StructType, wanted: pa.StructType) -> MemberSelection | None:
-    """Return how typed events of type *wanted* are made of those of type *there*; None: they cannot be.
+    """Return the way to convert typed events of type *there* to *wanted*; None: there is none.
 
-    Values are the same as if JSON was decoded into *wanted*, since what a value is does not depend on others.
+    The result is that of decoding the JSON into *wanted*, since no value depends on other members.
 
     >>> there = pa.struct({"id": pa.int64(), "at": pa.struct({"x": pa.int64(), "y": pa.int64()})})
     >>> select_members(there, pa.struct({"at": pa.struct({"y": pa.int64()})})).paths
@@ -42,7 +42,7 @@ def select_members(there: pa.StructType, wanted: pa.StructType) -> MemberSelecti
 
 
 def _collect(there: pa.StructType, wanted: pa.StructType, prefix: str, paths: list[str]) -> bool | None:
-    """Add the members to read; return whether there are all, None if one is of another type."""
+    """Add the members to read; return whether all exist, or None if one has another type."""
     members = {field.name: field for field in there}
     is_whole, count = True, len(paths)
     for field in wanted:

@@ -54,7 +54,7 @@ _SHOWN: Final = (
 
 
 class DescribedFeed(NamedTuple):
-    """An event type, and what the reader of the description may do with it."""
+    """An event type, and the permissions of the reader for it."""
 
     feed: StoredFeed
     reads: bool

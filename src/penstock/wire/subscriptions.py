@@ -399,7 +399,7 @@ def position_object(place: FeedPartition, epoch: int, offset: int) -> dict[str, 
 
 
 def planned_object(place: FeedPartition, epoch: int, came_from: int, offset: int) -> dict[str, Any]:
-    """Return the object of a position that a reset would set, with the offset before, and what is repeated or skipped.
+    """Return the object of a position that a reset would set: offsets, and the counts of repeated and skipped events.
 
     >>> planned_object(("order.placed", 0), 1, 5, 2)["repeated"]
     3

@@ -118,7 +118,7 @@ def _remove_outdated(numbers: "array[int]", at: int) -> None:
 
 
 class LagRecorder:
-    """Has a history go on while nobody else measures, in a background thread.
+    """Adds measurements to a history in a background thread while no request does.
 
     A measurement that fails leaves a hole in the history. The first of several failures is logged.
 

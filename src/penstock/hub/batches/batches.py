@@ -108,7 +108,7 @@ _Given = tuple[str | None, dict[str, str] | None, int | None]
 class PackedChunk(msgspec.Struct, array_like=True, frozen=True):
     """The valid events of a chunk, as they are stored until their batch is published: ready for the log.
 
-    They are prepared again where the event type has changed meanwhile, so that its partitions are the current ones.
+    They are prepared again if the event type has changed since, so that its partitions are the current ones.
     """
 
     revision: int

@@ -31,7 +31,7 @@ class FileFault(NamedTuple):
 
 
 def attach(store: Store) -> None:
-    """Check that the cold tier of *store* is that of its database, and still is; make it that if both are new.
+    """Check that the cold tier of *store* belongs to its database; claim it for the database if both are new.
 
     Raises:
         ColdTierUnsuitable: it is not.

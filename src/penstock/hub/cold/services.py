@@ -1,4 +1,4 @@
-"""The services of the cold tier: sealing, tables, and what a hub tells of its files."""
+"""The services of the cold tier: sealing, tables, and measurements of its files."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -10,7 +10,7 @@ from penstock.storage.store import Store
 
 
 class ColdTierServices:
-    """What a hub does with its cold tier. All of it can be called without one.
+    """The services of a hub's cold tier. All methods may be called on a hub without one.
 
     Attributes:
         sealer: seals events.

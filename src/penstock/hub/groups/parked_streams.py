@@ -37,7 +37,7 @@ class ParkedStreams:
     def list(self, name: str, *, after: int, limit: int, requested: bool = False) -> Sequence[StoredParkedStream]:
         """Return up to *limit* parked streams of a group with an id above *after*, oldest first.
 
-        With *requested*, only those of which something is wanted.
+        With *requested*, only those with an operator's request.
 
         Raises:
             GroupNotFound: there is no such group.

@@ -193,7 +193,7 @@ class Track:
         return self.cursor_at({}).encode()
 
     def cursor_at(self, offsets: Mapping[int, int]) -> FeedCursor:
-        """Return the cursor just after what was read, at other *offsets* of some physical partitions."""
+        """Return the cursor after the last event read, at other *offsets* of some physical partitions."""
         places = tuple(offsets.get(physical, self.offsets[physical]) for physical in self.view.physical)
         return FeedCursor(feed_mark(self._feed.name), self._feed.epoch, self.view, places)
 
@@ -235,7 +235,7 @@ class Track:
             self.stops[physical] = min(self.stops[physical], offset - offset % MEETING_ROWS + MEETING_ROWS)
 
     def align(self) -> None:
-        """Shorten the page so that it ends where one ends that begins at a multiple of `MEETING_ROWS`."""
+        """Shorten the page to end at the same offset as a page that begins at a multiple of `MEETING_ROWS`."""
         for physical, quota in self.quotas.items():
             offset = self.offsets[physical]
             if 0 < quota < self.stops[physical] - offset:

@@ -87,7 +87,7 @@ class StreamServices(NamedTuple):
 
 
 class LeaseGuard:
-    """Decides whether a stream may go on, and may still deliver what it has read. Asked from any thread."""
+    """Lease guard: decides whether a stream may continue, and deliver the events it has read. Safe in any thread."""
 
     def __init__(
         self,

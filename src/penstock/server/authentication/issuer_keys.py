@@ -114,7 +114,7 @@ class IssuerKeys:
         self._wake.set()
 
     def request_load(self) -> "Future[None] | None":
-        """Have the keys loaded at once, and return a future that is done then.
+        """Load the keys at once; return a future that is done once they are loaded.
 
         Return None if they were loaded less than `RETRY_INTERVAL` ago: nothing that clients send causes more loads.
         """

@@ -73,7 +73,7 @@ class AllowedOrigins:
         return send_with_headers
 
     def answer_preflight(self, scope: Scope) -> Response | None:
-        """Return the answer to a browser that asks whether a page may send a request; None if it asks no such thing."""
+        """Return the answer to a preflight request of an allowed origin; None for all other requests."""
         if scope["method"] != "OPTIONS" or _find_header(scope, b"origin") not in self._origins:
             return None
         if _find_header(scope, b"access-control-request-method") is None:

@@ -324,8 +324,8 @@ class TrustedProxies:
     def _find_client(self, peer: str, nodes: Sequence[str]) -> str:
         """Return the last address of *nodes* that is not that of a trusted proxy; the first one if all are.
 
-        Each proxy adds the address from which it was asked. What stands before one that is not trusted, or before what
-        is no address, may have been made up by the client.
+        Each proxy appends the address of its client. The client may have made up all entries before an untrusted
+        address, and before an entry that is no address.
         """
         found = peer
         for node in reversed(nodes):

@@ -204,7 +204,7 @@ class Beats:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, interval: float, beat: Callable[[], None]) -> object:
-        """Call *beat* about every *interval* seconds, until `end` is called with what this returns."""
+        """Call *beat* about every *interval* seconds, until `end` is called with the returned ticket."""
         ticket = object()
         self._add(ticket, interval, beat)
         if self._timer is None:

@@ -183,7 +183,7 @@ class HandshakeLog:
 
 
 class TlsListener:
-    """Accepts connections with TLS, and logs whose handshakes fail: asyncio's own server would tell nobody."""
+    """Accepts connections with TLS, and logs failed handshakes, which asyncio's own server does not."""
 
     def __init__(
         self,
@@ -323,7 +323,7 @@ def read_certificate(path: Path) -> Validity:
 
 
 def find_fault(path: Path, validity: Validity) -> str | None:
-    """Return what clients refuse the certificate at *path* for, by the clock of this machine; None if it is valid."""
+    """Return the reason for which clients refuse the certificate at *path* by this clock; None if it is valid."""
     now = time.time()
     if now < validity.begins_at:
         return f"the certificate {path} is not valid before {_format(validity.begins_at)}"

@@ -1,4 +1,4 @@
-"""The routes of erasures: the events of a key are erased, and what was erased is reported."""
+"""The routes of erasures: erase the events of a key, and report the progress."""
 
 from typing import Any, Final
 

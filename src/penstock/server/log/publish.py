@@ -160,11 +160,11 @@ _HEADERS: Final = ((b"content-type", b"application/json"), (b"vary", b"Accept-En
 
 
 class PlainPublishes:
-    """The short way for small publishes of lines whose body has arrived completely.
+    """Answers small publishes of lines without the framework, if the body has arrived completely.
 
     Bodies that arrive in one turn of the event loop, of one caller for one event type, are joined to one request of the
     log, because preparing and queueing a request takes longer than all else that is done for a single event. Each is
-    answered as if it had come alone; one that is refused takes the long way.
+    answered as if it had come alone; the framework's handlers answer those that are refused.
     """
 
     def __init__(self, state: State) -> None:
@@ -182,9 +182,8 @@ class PlainPublishes:
     async def serve(self, name: str, scope: Scope, receive: Receive, access: AccessLine) -> Receive | None:
         """Publish the body of a request to the event type *name*, and return None once the request is answered.
 
-        The request has no header that says how the body is to be read, the hub knows its event type, and accepts its
-        lines by what it knows. Every other request takes the long way, where `publish_lines` answers it: the returned
-        function then gives it what was received here.
+        This applies if no header changes how the body is read, and if the hub can accept the lines by the definition in
+        memory. `publish_lines` answers every other request: the returned function replays the received body to it.
 
         Raises:
             PenstockError: the sender may not publish, or the events were not stored, or that is unknown; nothing is

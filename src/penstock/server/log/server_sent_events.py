@@ -171,7 +171,7 @@ class MessageWriter:
 
 
 def _read_chunks(reader: Reader, reading: PageReading, first: int) -> Iterator[tuple[int, ColumnChunk]]:
-    """Yield the chunks of the page, each after the number of its track, which whoever takes it advances."""
+    """Yield the chunks of the page, each after the number of its track, which the caller has to advance."""
     count = len(reading.tracks)
     for at in (each % count for each in range(first, first + count)):
         while chunk := reader.read_next_joined_columns(reading, reading.tracks[at], "\n"):
@@ -334,7 +334,7 @@ class EventSourceResponse:
         return await self._send(self._make_beat(), 0, send, disconnect)
 
     def _make_beat(self) -> bytes:
-        """Return a sign of life; with the reader's position if events were left out since its last id."""
+        """Return a heartbeat, with the reader's position if events were left out since its last id."""
         message = HEARTBEAT if self._said == self._position else position_message(self._position)
         self._said, self._sent_at = self._position, time.monotonic()
         return message

@@ -131,7 +131,7 @@ def _check_named(request: Request, subscription_id: str, given: GivenReset) -> N
 
 
 def _dry_run(request: Request, subscription_id: str, given: GivenReset) -> Mapping[str, object]:
-    """Return the positions that a reset would set, with what that changes, or raise the error that it would raise."""
+    """Return the positions that a reset would set, and the resulting changes, or raise the error of the reset."""
     hub = state_of(request).hub
     _check_named(request, subscription_id, given)
     offsets = _find_targets(hub, given)

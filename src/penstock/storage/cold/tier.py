@@ -170,14 +170,14 @@ class ColdTier:
     # Reading
 
     def learn(self, file: ManifestFile) -> None:
-        """Believe for a while that a file has its range."""
+        """Remember for `KNOWN_SECONDS` that a file has its range."""
         now = self._monotonic()
         with self._guard:
             known = [each for each in self._known.get(file.partition_id, ()) if each[0] > now]
             self._known[file.partition_id] = [*known, (now + KNOWN_SECONDS, file)]
 
     def recall(self, partition_id: int, start: int, stop: int) -> ManifestFile | None:
-        """Return the file that is believed to have a whole range."""
+        """Return a remembered file that has a whole range; None: none has."""
         now = self._monotonic()
         with self._guard:
             for until, file in self._known.get(partition_id, ()):
@@ -456,12 +456,12 @@ class ColdTier:
         self._limit(WRITE_SECONDS, partial(self.tables.update, name, find_files, find_type))
 
     def list_open(self) -> set[str]:
-        """Return the paths of the files of which something is in memory; these are open, too."""
+        """Return the paths of the open files, parts of which are in memory."""
         with self._guard:
             return {*self._files, *(path for path, _ in self._groups)}
 
     def forget(self, path: str) -> None:
-        """Forget what a file had."""
+        """Remove the contents of a file from memory."""
         with self._guard:
             self._files.pop(path, None)
             for partition_id, known in self._known.items():
@@ -624,7 +624,7 @@ def find_stop(path: str) -> int:
 
 
 def make_prefix(described: FileDescription) -> str:
-    """Return how the path of a file begins that describes itself so."""
+    """Return the beginning of the paths of files with the description *described*."""
     return f"{described.event_type}/{described.partition}/{described.start:014}-"
 
 

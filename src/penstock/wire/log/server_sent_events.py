@@ -132,7 +132,7 @@ def _refuse_parameters_of_pages(query: Query) -> None:
 
 
 def _read_last_event_id(query: Query, header: str | None) -> tuple[str | None, str]:
-    """Return the id to continue from, after the name of what has it; None if nothing has."""
+    """Return the header or parameter with the id to continue from, and the id; None and empty if there is none."""
     if header:
         return LAST_EVENT_ID, check_cursor_text(header, LAST_EVENT_ID)
     text = query.read_cursor(LAST_EVENT_ID_PARAMETER)
