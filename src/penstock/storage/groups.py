@@ -262,7 +262,7 @@ class GroupRepository:
         self._run("streams_ask", group=name, digest=digest, request=request)
 
     def widen_parked(self, starts: Mapping[int, tuple[int, str]]) -> None:
-        """Change the first waiting index, and the position to read it from, of parked streams; *starts* has them by id."""
+        """Change the first waiting index of parked streams, and its position; *starts* has both by id."""
         if starts:
             self._run_each("stream_widen", [(*start, parked_id) for parked_id, start in sorted(starts.items())])
 
