@@ -196,7 +196,8 @@ def _number(told: socket.socket) -> int:
 
 
 def _tell(told: int, number: int) -> None:
-    os.write(told, array.array("i", [number]).tobytes())
+    with contextlib.suppress(OSError):  # Nobody may be there to be told any more.
+        os.write(told, array.array("i", [number]).tobytes())
 
 
 FORKS: Final = Forks()
@@ -206,33 +207,38 @@ FORKS: Final = Forks()
 def serve(requests: socket.socket, *, until: int | None = None) -> None:
     """Fork for each request; in the forked process, return. End with the requests, or when the file *until* ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Nobody waits for those who wait.
+    running: dict[int, tuple[int, int]] = {}
+    """By a file that is ready when a command has ended: its process, and where its end is told."""
     while True:
-        if until is not None and until in select.select([requests.fileno(), until], [], [])[0]:
+        ready = select.select([requests.fileno(), *([] if until is None else [until]), *running], [], [])[0]
+        for file in running.keys() & ready:
+            command, told = running.pop(file)
+            _, status = os.waitpid(command, 0)
+            _tell(told, os.waitstatus_to_exitcode(status))
+            os.close(file)
+            os.close(told)
+        if until in ready:
             sys.exit()
+        if requests.fileno() not in ready:
+            continue
         request, files, _, _ = socket.recv_fds(requests, REQUEST_BYTES_MAX, 4)
         if not request:
             sys.exit()
         *streams, told = files
-        if os.fork() == 0:
+        command = os.fork()
+        if command == 0:
             requests.close()
+            for file, (_, other) in running.items():
+                os.close(file)
+                os.close(other)
+            os.close(told)
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            command = os.fork()
-            if command == 0:
-                os.close(told)
-                become(json.loads(request), streams)
-                return
-            for stream in streams:
-                os.close(stream)
-            signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-            with contextlib.suppress(OSError):  # Nobody may be there to be told any more.
-                _tell(told, command)
-                _, status = os.waitpid(command, 0)
-                _tell(told, os.waitstatus_to_exitcode(status))
-            os._exit(0)
-        for file in files:
-            os.close(file)
+            become(json.loads(request), streams)
+            return
+        running[os.pidfd_open(command)] = command, told
+        _tell(told, command)
+        for stream in streams:
+            os.close(stream)
 
 
 def become(request: dict[str, Any], streams: list[int]) -> None:
