@@ -112,7 +112,7 @@ def make_tokens(folder: Path, database: str) -> dict[str, Path]:
         tokens = Tokens(store, system_clock)
         earlier = [each.id for each in tokens.list() if each.caller in {Caller("service", name) for name in CALLERS}]
         for name, file in files.items():
-            created = tokens.create(Caller("service", name), expires_in=VALID_DAYS * 86_400, by=by)
+            created = tokens.create(Caller("service", name), expires_in_seconds=VALID_DAYS * 86_400, by=by)
             _write(file, f"{created.secret}\n".encode("ascii"), 0o600)
         for id_ in earlier:
             tokens.revoke(id_, by)

@@ -74,7 +74,7 @@ def test_doctor_tells_who_has_access_and_until_when(penstock: Command, sqlite_ur
     with closing(open_store(sqlite_url)) as store:
         Settings(store, lambda: None).switch_on_at_first("audit_log_collection")
         for name, seconds in (("gone", -1.0), ("soon", 3600.0), ("later", 8 * 86400.0), ("stays", None)):
-            Tokens(store, system_clock).create(Caller("service", name), expires_in=seconds)
+            Tokens(store, system_clock).create(Caller("service", name), expires_in_seconds=seconds)
     penstock("access", "add", "admins", "user:jane", "--database", sqlite_url)
     expired, _ = Authority(tmp_path).sign_for_server("expired", begins=-2 * DAY, ends=-DAY)
     valid, _ = Authority(tmp_path).sign_for_server("valid")

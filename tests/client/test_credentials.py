@@ -70,7 +70,7 @@ def test_token_file_is_followed_while_a_client_runs(hub: LiveHub, direct: Hub, t
     file.write_text(first.secret + "\n")
     with Client(hub.url, auth=TokenFile(file)) as client:
         client.event_types()
-        second = direct.admin.tokens.rotate(first.token.id, overlap=0)
+        second = direct.admin.tokens.rotate(first.token.id, overlap_seconds=0)
         replacement = tmp_path / "new"
         replacement.write_text(second.secret)
         replacement.replace(file)

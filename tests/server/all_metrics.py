@@ -48,7 +48,7 @@ def collect_every_metric() -> dict[str, set[str]]:
             hub.admin.retention.expired["order.placed"] += 2
             hub.cold.sealer.sealed["order.placed"] += 2
             hub.admin.retention.overtaken[Overtaken("order.placed", "mailer")] = 1
-            hub.admin.tokens.create(Caller("service", "mailer"), expires_in=60)
+            hub.admin.tokens.create(Caller("service", "mailer"), expires_in_seconds=60)
             hub.admin.permissions.enforce(AccessPolicy())
             store.count_connections = lambda: ConnectionCounts(1, 1, 10, 0)  # type: ignore[method-assign]
             store.replicas = _Replicas()  # type: ignore[assignment]

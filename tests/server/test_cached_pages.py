@@ -275,7 +275,7 @@ def test_hub_with_another_time_says_so_and_one_without_has_nothing_kept(sqlite_u
         path = here.paths()["v1"]
         tag = tag_of(here.get(path))
     for seconds, expected in ((90.0, "public, max-age=90, must-revalidate, immutable"), (0.0, "no-store")):
-        with serving(sqlite_url, cache_ttl=seconds) as here:
+        with serving(sqlite_url, cache_ttl_seconds=seconds) as here:
             answer = here.get(path)
             assert answer.headers["cache-control"] == expected
             assert ("etag" in answer.headers) == (seconds > 0)

@@ -179,11 +179,11 @@ def test_caller_has_the_time_until_its_last_token_expires(sqlite_url: str) -> No
     store.migrate()
     hub = Hub(store)
     tokens = hub.admin.tokens
-    rotated = tokens.create(Caller("service", "mailer"), expires_in=1_000).token
-    tokens.rotate(rotated.id, overlap=60)
-    tokens.create(Caller("user", "jane"), expires_in=0.001)
+    rotated = tokens.create(Caller("service", "mailer"), expires_in_seconds=1_000).token
+    tokens.rotate(rotated.id, overlap_seconds=60)
+    tokens.create(Caller("user", "jane"), expires_in_seconds=0.001)
     tokens.create(Caller("service", "lasting"))
-    tokens.create(Caller("service", "lasting"), expires_in=60)
+    tokens.create(Caller("service", "lasting"), expires_in_seconds=60)
     hub.admin.permissions.enforce(AccessPolicy())
     families = list(Metrics(lambda: hub).collect_all(DatabaseFigures()))
     hub.stop()

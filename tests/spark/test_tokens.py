@@ -209,7 +209,7 @@ def test_running_stream_survives_a_rotated_token(
     try:
         query.processAllAvailable()
 
-        file.write_text(direct.admin.tokens.rotate(token.token.id, overlap=3600).secret)
+        file.write_text(direct.admin.tokens.rotate(token.token.id, overlap_seconds=3600).secret)
         direct.admin.tokens.revoke(token.token.id)
         until(lambda: is_refused(closed_hub, token))
         shop.publish("rotated", [{"n": 2}])

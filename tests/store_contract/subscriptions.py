@@ -313,9 +313,9 @@ class StreamsContract(Contract):
 
         with store.read() as tx:
             wanted = ["s"] if is_abandoned else []
-            assert tx.subscriptions.list_abandoned(["s", "other", "idle", "unknown"], lease=LEASE_US) == wanted
-            assert tx.subscriptions.list_abandoned(["other"], lease=LEASE_US) == []
-            assert tx.subscriptions.list_abandoned([], lease=LEASE_US) == []
+            assert tx.subscriptions.list_abandoned(["s", "other", "idle", "unknown"], lease_us=LEASE_US) == wanted
+            assert tx.subscriptions.list_abandoned(["other"], lease_us=LEASE_US) == []
+            assert tx.subscriptions.list_abandoned([], lease_us=LEASE_US) == []
 
 
 def subscription(name: str, *, at: int = FIRST_AT, **members: Any) -> StoredSubscription:

@@ -364,7 +364,7 @@ def serve(
                 trusted_proxies=trusted_proxy or (),
                 limits=usage_limits(limit or (), is_open=not auth and is_loopback(host)),
                 access_log=log_access,
-                cache_ttl=cache_ttl,
+                cache_ttl_seconds=cache_ttl,
                 console=has_console,
             ),
             listener,

@@ -70,7 +70,7 @@ def create(
         store.check()
         settings, tokens = Settings(store, lambda: None), Tokens(store, system_clock)
         member = Attribute(kind, application)
-        created = tokens.create(caller, expires_in=expires_in, by=by)
+        created = tokens.create(caller, expires_in_seconds=expires_in, by=by)
         with _revoke_on_failure(tokens, created, by):
             is_added = admin and settings.add_member("admins", member, by)
             try:
@@ -244,7 +244,7 @@ def rotate(
             handed_over.append(created)
 
         try:
-            created = tokens.rotate(token, overlap=overlap, by=by, hand_over=hand_over)
+            created = tokens.rotate(token, overlap_seconds=overlap, by=by, hand_over=hand_over)
         except PenstockError as error:
             if not handed_over:
                 raise

@@ -66,8 +66,8 @@ class HubApp:
             `X-Forwarded-For` determines the addresses of clients; `X-Forwarded-Prefix`, `Forwarded` and
             `X-Forwarded-Host`/`-Proto` determine links.
         limits: limits of use for each caller and for all callers together.
-        cache_ttl: seconds for which HTTP caches may keep pages that end before the end of their feed. So long may
-            events that were erased, or have expired, be read from caches. Below 1 they may keep none.
+        cache_ttl_seconds: time for which HTTP caches may keep pages that end before the end of their feed, and so
+            serve events that were erased or have expired. Below 1 they may keep none.
         console: serve the console at `/console`. None: if the hub authenticates callers, or is local.
         access_log: logs the line of each request; None logs nothing.
 
@@ -92,7 +92,7 @@ class HubApp:
         cors_origins: Iterable[str] = (),
         trusted_proxies: Iterable[str] = (),
         limits: UsageLimits = OPEN_LIMITS,
-        cache_ttl: float = CACHE_TTL,
+        cache_ttl_seconds: float = CACHE_TTL,
         console: bool | None = None,
         access_log: LogAccess | None = log_access,
     ) -> None:
@@ -106,7 +106,7 @@ class HubApp:
         self._proxies = TrustedProxies(trusted_proxies)
         self._limiter = Limiter(limits, self._proxies.__contains__)
         asks = Authentication(authentication) if authentication else None
-        self._state = State(opens, asks, policy, self._limiter, cache_ttl)
+        self._state = State(opens, asks, policy, self._limiter, cache_ttl_seconds)
         self._publishes = PlainPublishes(self._state)
         self._log_access = access_log
         self._app = Starlette(

@@ -157,7 +157,7 @@ def _status_object(hub: Hub, partition: int, standing: ProducerStatus) -> wire.P
         expired=state.is_expired,
         updated_at=format_time(producer.updated_at),
         expires_at=None if standing.expires_at is None else format_time(standing.expires_at),
-        expires_after_seconds=hub.producers.idle_seconds,
+        expires_after_seconds=hub.producers.ttl_seconds,
         sequence_modulus=modulus,
     )
 

@@ -199,11 +199,11 @@ class State:
         authentication: Authentication | None = None,
         policy: AccessPolicy = AccessPolicy(),  # noqa: B008 - it is immutable
         limiter: Limiter | None = None,
-        cache_ttl: float = CACHE_TTL,
+        cache_ttl_seconds: float = CACHE_TTL,
     ) -> None:
         """Take a function that opens the hub; with *authentication* callers are known, and *policy* holds.
 
-        *limiter* holds callers to their limits; None: to those of a hub on loopback. *cache_ttl*: see `HubApp`.
+        *limiter* holds callers to their limits; None: to those of a hub on loopback. *cache_ttl_seconds*: see `HubApp`.
         """
         self._open_hub = open_hub
         self.authentication = authentication
@@ -211,7 +211,7 @@ class State:
         self._policy = policy
         self.limiter = limiter or Limiter()
         """Holds callers to their limits."""
-        self.cache_ttl = cache_ttl
+        self.cache_ttl_seconds = cache_ttl_seconds
         """How long caches may keep pages, in seconds; below 1: not at all."""
         self._starting = asyncio.Lock()
         self._workers: Workers | None = None

@@ -63,7 +63,7 @@ async def create_token(request: Request) -> Response:
         given = convert_body(parse_json(body), TokenRequest, _NEW_FORM)
         _check_name(given.name)
         by, tokens = sender_of(request), state.hub.admin.tokens
-        created = tokens.create(Caller(given.type, given.name), expires_in=given.expires_in_seconds, by=by)
+        created = tokens.create(Caller(given.type, given.name), expires_in_seconds=given.expires_in_seconds, by=by)
         if given.admin:
             try:
                 state.hub.admin.settings.add_member("admins", Attribute(given.type, given.name), by)
@@ -86,7 +86,7 @@ async def rotate_token(request: Request) -> Response:
         made: list[NewToken] = []
         try:
             created = state.hub.admin.tokens.rotate(
-                token_id, overlap=given.overlap_seconds, by=sender_of(request), hand_over=made.append
+                token_id, overlap_seconds=given.overlap_seconds, by=sender_of(request), hand_over=made.append
             )
         except BaseException:
             for each in made:

@@ -187,9 +187,9 @@ class SubscriptionRepository:
         """Return the revision of each of these subscriptions that exists."""
         return dict(self._run("subscription_revisions", ids=_to_json(list(ids))).fetchall())
 
-    def count_sessions(self, lease: int) -> int:
-        """Return the number of sessions that hubs are streaming which have sent a heartbeat within *lease*."""
-        [(count,)] = self._run("sessions_count", lease=lease).fetchall()
+    def count_sessions(self, lease_us: int) -> int:
+        """Return the number of streaming sessions whose hubs sent a heartbeat in the last *lease_us* microseconds."""
+        [(count,)] = self._run("sessions_count", lease_us=lease_us).fetchall()
         return int(count)
 
     def list_sessions(self, id: str | None = None, *, hub_id: str | None = None) -> Sequence[StoredSession]:
@@ -213,9 +213,10 @@ class SubscriptionRepository:
         """Delete sessions."""
         self._run("sessions_close", ids=_to_json(list(session_ids)))
 
-    def list_abandoned(self, ids: Collection[str], *, lease: int) -> Sequence[str]:
-        """Return those of *ids* that have a session whose time is over, or whose hub sent no heartbeat for *lease*."""
-        return [each for (each,) in self._run("sessions_abandoned", ids=_to_json(list(ids)), lease=lease).fetchall()]
+    def list_abandoned(self, ids: Collection[str], *, lease_us: int) -> Sequence[str]:
+        """Return those of *ids* with a session that is over, or whose hub is silent for *lease_us* microseconds."""
+        rows = self._run("sessions_abandoned", ids=_to_json(list(ids)), lease_us=lease_us).fetchall()
+        return [each for (each,) in rows]
 
     def list_slots(self, id: str) -> Sequence[StoredSlot]:
         """Return the partitions of a subscription, in their order; none if it has not begun."""

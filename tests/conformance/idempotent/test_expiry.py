@@ -202,13 +202,13 @@ def test_newest_batches_are_known_after_their_events_are_gone(mine: Producer, sc
     mine.refused(answer, 412, "producer-fenced", received=2 * count, committed=True, ranges=known, **fenced)
 
 
-@pytest.mark.parametrize("idle_seconds", [0, 239.9])
-def test_hub_that_would_forget_producers_too_soon_does_not_start(sqlite_url: str, idle_seconds: float) -> None:
+@pytest.mark.parametrize("ttl_seconds", [0, 239.9])
+def test_hub_that_would_forget_producers_too_soon_does_not_start(sqlite_url: str, ttl_seconds: float) -> None:
     with closing(open_store(sqlite_url)) as store, pytest.raises(InvalidSetting) as raised:
-        Hub(store, expiry=Expiry(idle_seconds=idle_seconds))
+        Hub(store, expiry=Expiry(ttl_seconds=ttl_seconds))
     assert raised.value.fields == {
         "field": "producer_ttl",
-        "reason": f"is {idle_seconds:g} s; it has to be 240 or more, twice what a client may send a batch for",
+        "reason": f"is {ttl_seconds:g} s; it has to be 240 or more, twice what a client may send a batch for",
     }
 
 

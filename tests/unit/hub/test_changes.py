@@ -307,8 +307,8 @@ def test_reset_and_deletion_of_a_group_are_recorded_and_commits_are_not(audited:
 
 def test_tokens_are_recorded_without_anything_by_which_a_secret_could_be_found(audited: Hub) -> None:
     tokens = audited.admin.tokens
-    first = tokens.create(Caller("service", "billing"), expires_in=60, by=JANE)
-    second = tokens.rotate(first.token.id, overlap=10, by=JANE)
+    first = tokens.create(Caller("service", "billing"), expires_in_seconds=60, by=JANE)
+    second = tokens.rotate(first.token.id, overlap_seconds=10, by=JANE)
     tokens.revoke(first.token.id, JANE)
 
     events = read_log(audited)

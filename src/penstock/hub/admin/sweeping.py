@@ -120,7 +120,7 @@ class Sweeper:
         if self._delete_some():
             return True
         with self._store.read() as tx:
-            before = self._compute_cutoff(self._expiry.idle_seconds)
+            before = self._compute_cutoff(self._expiry.ttl_seconds)
             unneeded = tx.producers.list_unneeded_batches(SWEEP_ROWS, BATCHES_KEPT, before)
         with self._store.write() as tx:
             removed = len(unneeded) + tx.producers.sweep(unneeded, self._compute_cutoff(self._expiry.floor_seconds))
@@ -128,7 +128,7 @@ class Sweeper:
                 return True
             removed += tx.batches.sweep(
                 self._compute_cutoff(UPLOAD_SECONDS),
-                idle_before=self._compute_cutoff(self._expiry.idle_seconds + self._expiry.floor_seconds),
+                idle_before=self._compute_cutoff(self._expiry.ttl_seconds + self._expiry.floor_seconds),
                 kept=STAGED_KEPT,
                 uploads=SWEEP_UPLOADS,
                 chunks=SWEEP_CHUNKS,
@@ -164,7 +164,7 @@ class Sweeper:
 
     def _expire_some(self) -> bool:
         """Expire some idle producers; return whether there were any."""
-        since = self._compute_cutoff(self._expiry.idle_seconds)
+        since = self._compute_cutoff(self._expiry.ttl_seconds)
         with self._store.read() as tx:
             idle = tx.producers.list_idle(since, limit=SWEEP_PRODUCERS)
         if not idle:

@@ -71,7 +71,7 @@ class Tokens:
         """By digest: the ids of tokens that were known, and were deleted; the last to be deleted are last."""
         self._noted_at = time.monotonic()
 
-    def create(self, caller: Caller, *, expires_in: float | None = None, by: Sender | None = None) -> NewToken:
+    def create(self, caller: Caller, *, expires_in_seconds: float | None = None, by: Sender | None = None) -> NewToken:
         """Create a token for *caller*, which expires after that many seconds, or never.
 
         Raises:
@@ -79,7 +79,7 @@ class Tokens:
         """
         with self._store.write() as tx:
             now = self.clock()
-            expires_at = None if expires_in is None else now + round(expires_in * 1_000_000)
+            expires_at = None if expires_in_seconds is None else now + round(expires_in_seconds * 1_000_000)
             created = _make_token(caller, now, expires_at)
             self._insert(tx, created, by)
         return created
@@ -88,11 +88,11 @@ class Tokens:
         self,
         id: str,
         *,
-        overlap: float,
+        overlap_seconds: float,
         by: Sender | None = None,
         hand_over: Callable[[NewToken], object] = lambda _: None,
     ) -> NewToken:
-        """Create a token for the caller of another one, which expires in *overlap* seconds. It lives as long again.
+        """Create a token for the caller of another one, which expires after *overlap_seconds*. It lives as long again.
 
         *hand_over* gets the new token while no transaction is open. If it raises, the old one stays as it was.
 
@@ -109,7 +109,7 @@ class Tokens:
         hand_over(created)
         with self._store.write() as tx:
             old, now = _get(tx, id), self.clock()
-            ends_at = now + round(overlap * 1_000_000)
+            ends_at = now + round(overlap_seconds * 1_000_000)
             tx.access.expire_token(id, ends_at)
             expiring = old._replace(expires_at=ends_at if old.expires_at is None else min(old.expires_at, ends_at))
             record_change(tx, AuditedChange("token", id, _describe(old), _describe(expiring)), by, now)

@@ -60,7 +60,7 @@ _log: Final = structlog.get_logger("penstock.cold")
 class SealingOptions(NamedTuple):
     """When events are sealed."""
 
-    after: float | None = SEAL_AFTER
+    after_seconds: float | None = SEAL_AFTER
     """The age of events that are sealed, in seconds; None: no more are sealed."""
     file_bytes: int = FILE_BYTES
     """The size of a file, in bytes of data before compression; once its oldest event is twice as old, a smaller one is
@@ -155,7 +155,7 @@ class Sealer:
         if self._store.cold is None:
             return False
         self._forget_deleted()
-        candidates = self._find_candidates(event_types) if self._options.after is not None else ()
+        candidates = self._find_candidates(event_types) if self._options.after_seconds is not None else ()
         attach(self._store)
         done = self._delete_unneeded()
         for each in candidates:
@@ -201,13 +201,13 @@ class Sealer:
             except Exception as error:  # noqa: BLE001 - if this thread ended, nothing would be sealed
                 _log.warning("sealing failed, trying again", reason=str(error))
             least, most = SEAL_INTERVALS
-            age = self._options.after
+            age = self._options.after_seconds
             self._stop_wanted.wait(most if age is None else min(most, max(least, age / 10)))
 
     def _find_candidates(self, event_types: Collection[str] | None) -> Sequence[_Candidate]:
         """Return the ranges that are old enough and large enough, one of each partition at most."""
-        assert self._options.after is not None
-        age = int(self._options.after * 1_000_000)
+        assert self._options.after_seconds is not None
+        age = int(self._options.after_seconds * 1_000_000)
         found, overdue = [], list[int]()
         with self._store.read() as tx:
             now = min(self._clock(), tx.now())

@@ -52,7 +52,7 @@ from penstock.storage.producers import BatchWindow, Producer, ProducerKey
 from penstock.storage.store import Store, Tx
 
 DAY_SECONDS: Final = 86_400
-IDLE_SECONDS_MIN: Final = 240
+TTL_SECONDS_MIN: Final = 240
 """Twice the default time for which clients retry a batch."""
 BATCHES_KEPT: Final = 16
 """The number of batches of a producer that stay known, whatever their age, and after their events were removed."""
@@ -61,14 +61,14 @@ BATCHES_KEPT: Final = 16
 class Expiry(NamedTuple):
     """The idle times after which a producer expires, and after which its epoch is forgotten, in seconds."""
 
-    idle_seconds: float = 7 * DAY_SECONDS
+    ttl_seconds: float = 7 * DAY_SECONDS
     floor_seconds: float = 30 * DAY_SECONDS
 
     def check(self) -> "Expiry":
         """Return self; raise InvalidSetting if a producer could expire while a client retries its last batch."""
-        if self.idle_seconds < IDLE_SECONDS_MIN:
-            least = f"{IDLE_SECONDS_MIN} or more, twice what a client may send a batch for"
-            reason = f"is {self.idle_seconds:g} s; it has to be {least}"
+        if self.ttl_seconds < TTL_SECONDS_MIN:
+            least = f"{TTL_SECONDS_MIN} or more, twice what a client may send a batch for"
+            reason = f"is {self.ttl_seconds:g} s; it has to be {least}"
             raise InvalidSetting(field="producer_ttl", reason=reason)
         return self
 
@@ -76,7 +76,7 @@ class Expiry(NamedTuple):
         """Return the time at which *producer* expires if it stays idle; None if it is pinned or has expired."""
         if producer.is_pinned or producer.state.is_expired:
             return None
-        return producer.updated_at + int(self.idle_seconds * 1_000_000)
+        return producer.updated_at + int(self.ttl_seconds * 1_000_000)
 
 
 RACES_MAX: Final = 10
@@ -124,7 +124,7 @@ class Producers:
         self._enqueue = submit
         self.modulus = modulus
         self.owners = ProducerOwners(store)
-        self.idle_seconds = expiry.idle_seconds
+        self.ttl_seconds = expiry.ttl_seconds
 
     def submit(
         self,

@@ -344,7 +344,7 @@ class Sessions:
             PenstockError: sweeping one subscription failed; all others were swept.
         """
         with self._store.read() as tx:
-            found = tx.subscriptions.list_abandoned(ids, lease=LEASE_US)
+            found = tx.subscriptions.list_abandoned(ids, lease_us=LEASE_US)
         failed: Exception | None = None
         for each in found:
             try:

@@ -7,7 +7,7 @@ Invariants:
     A tag never survives the event type, a change of its definition, a removal of events, a change of the encoding, or
     that events are sealed: chunks of files, which are batches of Arrow, may end elsewhere.
     Shared caches may keep a page only while every caller may read its event type.
-    A cache keeps a page for `cache_ttl` at most: removed events are gone from all caches then.
+    A cache keeps a page for `cache_ttl_seconds` at most: removed events are gone from all caches then.
 """
 
 import platform

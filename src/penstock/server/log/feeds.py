@@ -402,7 +402,7 @@ class PageResponse:
     def _open(self, cursors: Mapping[int, str] | None, *, is_settled: bool) -> PageReading:
         """Open the page, and find its tag if caches may keep it; nothing has been read yet."""
         reading = self._wanted.open(cursors, settled=is_settled)._replace(uses_replicas=self._uses_replicas())
-        keeps = reading.is_even and self._state.cache_ttl >= 1 and self._wanted.fresh_seconds > 0
+        keeps = reading.is_even and self._state.cache_ttl_seconds >= 1 and self._wanted.fresh_seconds > 0
         tag = self._tag = make_tag(reading, self._form.media_type, self._encoding) if keeps else None
         self._is_known = tag is not None and is_listed(tag, self._known_tags) and reading.is_constant(is_whole=False)
         return reading
@@ -508,7 +508,7 @@ class PageResponse:
         if self._tag is None:
             return NO_STORE
         is_public = self._state.hub.admin.permissions.is_public(reading.feed.event_type)
-        return cache_headers(self._tag, self._state.cache_ttl, self._wanted.fresh_seconds, is_public=is_public)
+        return cache_headers(self._tag, self._state.cache_ttl_seconds, self._wanted.fresh_seconds, is_public=is_public)
 
 
 def _encode_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

@@ -200,7 +200,7 @@ class EventSourceResponse:
         self._pages = pages
         pages.id_parameter = options.id_parameter
         self._writer = MessageWriter(pages.event_type, is_unnamed=options.is_unnamed, has_details=options.has_details)
-        self._heartbeat = options.heartbeat * random.uniform(HEARTBEAT_SPREAD, 1.0)  # noqa: S311
+        self._heartbeat = options.heartbeat_interval * random.uniform(HEARTBEAT_SPREAD, 1.0)  # noqa: S311
         self._count_stream = partial(count_stream, request)
         self._uses_replicas = partial(uses_replicas, request.scope)
         self._check = partial(authorize, request, "read", event_type_named(pages.event_type))

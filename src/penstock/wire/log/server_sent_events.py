@@ -48,7 +48,7 @@ class EventSourceOptions(NamedTuple):
 
     id_parameter: str | None
     """The header or parameter that the cursors are from; None: each has a parameter of its own."""
-    heartbeat: float
+    heartbeat_interval: float
     """A stream that has been silent for so many seconds sends a comment."""
     is_unnamed: bool
     """Whether messages are without the kinds of their events, so that `onmessage` gets them all."""

@@ -291,7 +291,7 @@ def test_waiting_readers_are_woken_when_rights_change_or_a_token_expires(
     elsewhere.admin.permissions.refresh()
     assert not woken
 
-    hub.admin.tokens.create(READER, expires_in=10)
+    hub.admin.tokens.create(READER, expires_in_seconds=10)
     elsewhere.admin.permissions.refresh()
     assert woken
     woken.clear()

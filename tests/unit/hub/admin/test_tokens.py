@@ -54,7 +54,7 @@ def test_unknown_token_is_nobodys(hub: Hub, tokens: Tokens, secret: str) -> None
 
 
 def test_refused_token_is_explained_by_reason_and_id(hub: Hub, tokens: Tokens, clock: VirtualClock) -> None:
-    expired, revoked = tokens.create(BILLING, expires_in=10), tokens.create(BILLING)
+    expired, revoked = tokens.create(BILLING, expires_in_seconds=10), tokens.create(BILLING)
     assert {find(hub, each.secret) for each in (expired, revoked)} == {BILLING}
     clock.advance(seconds=10)
     tokens.revoke(revoked.token.id)
@@ -82,7 +82,7 @@ def test_last_revoked_tokens_are_remembered(hub: Hub, tokens: Tokens, monkeypatc
 
 
 def test_token_expires(hub: Hub, tokens: Tokens, clock: VirtualClock) -> None:
-    created = tokens.create(BILLING, expires_in=10)
+    created = tokens.create(BILLING, expires_in_seconds=10)
     clock.advance(seconds=9)
     assert find(hub, created.secret) == BILLING
     clock.advance(seconds=1)
@@ -103,9 +103,9 @@ def test_revoked_token_is_nobodys(hub: Hub, tokens: Tokens) -> None:
 
 
 def test_rotated_token_overlaps_with_its_successor(hub: Hub, tokens: Tokens, clock: VirtualClock) -> None:
-    old = tokens.create(BILLING, expires_in=1000)
+    old = tokens.create(BILLING, expires_in_seconds=1000)
     clock.advance(seconds=500)
-    new = tokens.rotate(old.token.id, overlap=60)
+    new = tokens.rotate(old.token.id, overlap_seconds=60)
 
     assert new.token.expires_at == clock() + 1000 * ONE_SECOND
     assert find(hub, old.secret) == find(hub, new.secret) == BILLING
@@ -115,26 +115,26 @@ def test_rotated_token_overlaps_with_its_successor(hub: Hub, tokens: Tokens, clo
 
 
 def test_rotation_prolongs_no_token(tokens: Tokens, clock: VirtualClock) -> None:
-    old = tokens.create(BILLING, expires_in=10)
+    old = tokens.create(BILLING, expires_in_seconds=10)
 
-    tokens.rotate(old.token.id, overlap=3600)
+    tokens.rotate(old.token.id, overlap_seconds=3600)
 
     assert {each.id: each.expires_at for each in tokens.list()}[old.token.id] == clock() + 10 * ONE_SECOND
     with pytest.raises(RecordNotFound):
-        tokens.rotate("unknown", overlap=0)
+        tokens.rotate("unknown", overlap_seconds=0)
 
 
 @pytest.mark.parametrize("expires_in", [1000.0, None])
 def test_token_that_was_rotated_is_not_rotated_again_into_one_that_lives_shorter(
     tokens: Tokens, clock: VirtualClock, expires_in: float | None
 ) -> None:
-    old = tokens.create(BILLING, expires_in=expires_in).token
+    old = tokens.create(BILLING, expires_in_seconds=expires_in).token
     clock.advance(seconds=10)
-    new = tokens.rotate(old.id, overlap=60).token
+    new = tokens.rotate(old.id, overlap_seconds=60).token
 
     for _ in range(2):
         with pytest.raises(TokenSuperseded) as refused:
-            tokens.rotate(old.id, overlap=60)
+            tokens.rotate(old.id, overlap_seconds=60)
         assert refused.value.newer == new.id
         clock.advance(seconds=61)  # The old one has expired.
 
@@ -142,11 +142,11 @@ def test_token_that_was_rotated_is_not_rotated_again_into_one_that_lives_shorter
 
 
 def test_each_of_two_tokens_of_a_caller_can_be_rotated(tokens: Tokens, clock: VirtualClock) -> None:
-    first, second = tokens.create(BILLING, expires_in=1000).token, tokens.create(BILLING, expires_in=1000).token
+    first, second = (tokens.create(BILLING, expires_in_seconds=1000).token for _ in range(2))
 
     for each in (second, first):
         clock.advance(seconds=10)
-        assert tokens.rotate(each.id, overlap=60).token.expires_at == clock() + 1000 * ONE_SECOND
+        assert tokens.rotate(each.id, overlap_seconds=60).token.expires_at == clock() + 1000 * ONE_SECOND
 
 
 def test_last_use_is_recorded_within_a_minute(hub: Hub, tokens: Tokens, clock: VirtualClock) -> None:
@@ -164,7 +164,7 @@ def test_last_use_is_recorded_within_a_minute(hub: Hub, tokens: Tokens, clock: V
 
 
 def test_token_that_has_expired_is_deleted_in_the_end(hub: Hub, tokens: Tokens, clock: VirtualClock) -> None:
-    tokens.create(BILLING, expires_in=10)
+    tokens.create(BILLING, expires_in_seconds=10)
     tokens.create(BILLING)
     clock.advance(seconds=TOKENS_KEPT_SECONDS)
     hub.admin.sweeper._remove_some()

@@ -34,8 +34,8 @@ from tests.unit.hub.forwarding import ForwardingStore
 from tests.unit.hub.numbering import a_batch, change, find_producer, settle
 
 G, H = ProducerName(NAME, 0, "g"), ProducerName(NAME, 0, "h")
-IDLE_SECONDS = 1000
-EXPIRES_AT = START_AT + IDLE_SECONDS * 1_000_000
+TTL_SECONDS = 1000
+EXPIRES_AT = START_AT + TTL_SECONDS * 1_000_000
 AT_5 = START_AT + 5_000_000
 """The time of the clock of `producers`."""
 
@@ -44,7 +44,7 @@ AT_5 = START_AT + 5_000_000
 def producers(forwarding: ForwardingStore, clock: VirtualClock, feed: StoredFeed) -> Producers:
     assert feed
     clock.advance(seconds=5)
-    return Hub(forwarding, clock=clock, expiry=Expiry(idle_seconds=IDLE_SECONDS)).producers  # type: ignore[arg-type]
+    return Hub(forwarding, clock=clock, expiry=Expiry(ttl_seconds=TTL_SECONDS)).producers  # type: ignore[arg-type]
 
 
 UNKNOWN: dict[str, tuple[ProducerName, PenstockError]] = {

@@ -9,7 +9,7 @@ from penstock.core.producers import ProducerState
 from penstock.errors import InvalidSetting
 from penstock.hub.admin import sweeping
 from penstock.hub.admin.sweeping import Sweeper
-from penstock.hub.producers.producers import DAY_SECONDS, IDLE_SECONDS_MIN, Expiry
+from penstock.hub.producers.producers import DAY_SECONDS, TTL_SECONDS_MIN, Expiry
 from penstock.storage import Store
 from penstock.storage.batches import BatchKey
 from penstock.storage.producers import Producer
@@ -19,32 +19,32 @@ from tests.unit.hub.feeds import NAME, create_feed
 from tests.unit.hub.forwarding import ForwardingStore
 from tests.unit.hub.numbering import a_batch, change, expire, find_producer, settle
 
-IDLE_SECONDS, FLOOR_SECONDS = 100, 1000
+TTL_SECONDS, FLOOR_SECONDS = 100, 1000
 
 
-@pytest.mark.parametrize("idle_seconds", [IDLE_SECONDS_MIN, IDLE_SECONDS_MIN + 0.5, 7 * DAY_SECONDS], ids=str)
-def test_producer_ttl_may_be_longer_than_its_last_batch_is_sent(idle_seconds: float) -> None:
-    expiry = Expiry(idle_seconds=idle_seconds)
+@pytest.mark.parametrize("ttl_seconds", [TTL_SECONDS_MIN, TTL_SECONDS_MIN + 0.5, 7 * DAY_SECONDS], ids=str)
+def test_producer_ttl_may_be_longer_than_its_last_batch_is_sent(ttl_seconds: float) -> None:
+    expiry = Expiry(ttl_seconds=ttl_seconds)
 
     assert expiry.check() is expiry
 
 
-@pytest.mark.parametrize("idle_seconds", [IDLE_SECONDS_MIN - 0.5, 0, -1], ids=str)
-def test_shorter_producer_ttl_is_refused(idle_seconds: float) -> None:
+@pytest.mark.parametrize("ttl_seconds", [TTL_SECONDS_MIN - 0.5, 0, -1], ids=str)
+def test_shorter_producer_ttl_is_refused(ttl_seconds: float) -> None:
     with pytest.raises(InvalidSetting) as refused:
-        Expiry(idle_seconds=idle_seconds).check()
+        Expiry(ttl_seconds=ttl_seconds).check()
 
-    reason = f"is {idle_seconds:g} s; it has to be 240 or more, twice what a client may send a batch for"
+    reason = f"is {ttl_seconds:g} s; it has to be 240 or more, twice what a client may send a batch for"
     assert refused.value.fields == {"field": "producer_ttl", "reason": reason}
 
 
 def test_producer_expires_after_a_week_and_its_epoch_after_a_month_by_default() -> None:
-    assert Expiry() == Expiry(idle_seconds=604_800, floor_seconds=2_592_000)
+    assert Expiry() == Expiry(ttl_seconds=604_800, floor_seconds=2_592_000)
 
 
 def test_producer_expires_so_long_after_it_was_last_heard_of() -> None:
     producer = Producer(1, 100, "g", ProducerState(3, 0, 7), None, False, START_AT)
-    expires_at = Expiry(idle_seconds=500.5).expires_at
+    expires_at = Expiry(ttl_seconds=500.5).expires_at
 
     assert expires_at(producer) == START_AT + 500_500_000
     assert expires_at(producer._replace(updated_at=START_AT + 7)) == START_AT + 500_500_007
@@ -54,7 +54,7 @@ def test_producer_expires_so_long_after_it_was_last_heard_of() -> None:
 
 @pytest.fixture
 def sweeper(forwarding: ForwardingStore, clock: VirtualClock) -> Iterator[Sweeper]:
-    sweeper = Sweeper(forwarding, clock, Expiry(IDLE_SECONDS, FLOOR_SECONDS))
+    sweeper = Sweeper(forwarding, clock, Expiry(TTL_SECONDS, FLOOR_SECONDS))
     yield sweeper
     sweeper.stop()
 
@@ -108,13 +108,13 @@ def test_idle_producer_expires_and_is_forgotten_after_a_longer_time(
     change(store, feed, "pinned", is_pinned=True)
     before = [find_producer(store, feed, group) for group in ("g", "pinned")]
 
-    clock.advance(seconds=IDLE_SECONDS)
+    clock.advance(seconds=TTL_SECONDS)
     sweep(sweeper, forwarding)
 
     old = find_producer(store, feed, "old")
     assert old is not None
     assert (old.state.epoch, old.state.is_expired, old.state.last_offset) == (7, True, None)
-    assert (old.updated_at, count_batches(store, old)) == (START_AT + IDLE_SECONDS * 1_000_000, 0)
+    assert (old.updated_at, count_batches(store, old)) == (START_AT + TTL_SECONDS * 1_000_000, 0)
     assert [find_producer(store, feed, group) for group in ("g", "pinned")] == before
 
     clock.advance(seconds=FLOOR_SECONDS)
@@ -136,7 +136,7 @@ def test_published_batches_of_a_group_are_forgotten_when_an_idle_producer_is(
     with store.write() as tx:
         tx.batches.begin(BatchKey(feed.id, "g", 0, "q"), clock(), upload_ids=[], chunks=0)
 
-    clock.advance(seconds=IDLE_SECONDS + FLOOR_SECONDS)
+    clock.advance(seconds=TTL_SECONDS + FLOOR_SECONDS)
     sweep(sweeper, forwarding)
     assert count_rows(store, "batch") == [1]
 
@@ -151,7 +151,7 @@ def test_producer_that_is_heard_of_during_the_sweep_stays(
     feed = create_feed(store)
     for group in "abcd":
         settle(store, a_batch(feed, 0, 0, "a", group=group))
-    clock.advance(seconds=IDLE_SECONDS, microseconds=1)
+    clock.advance(seconds=TTL_SECONDS, microseconds=1)
     is_first = iter([True])
 
     def interfere() -> None:
@@ -175,7 +175,7 @@ def test_producers_expire_a_few_at_a_time_and_then_their_batches_go(
     feed = create_feed(forwarding)
     for group in "abcde":
         settle(forwarding, a_batch(feed, 0, 0, "a", group=group))
-    clock.advance(seconds=IDLE_SECONDS, microseconds=1)
+    clock.advance(seconds=TTL_SECONDS, microseconds=1)
     left: list[list[int]] = []
 
     sweep(sweeper, forwarding, lambda: left.append(count_rows(forwarding, "producer WHERE NOT is_expired", "produced")))
