@@ -115,8 +115,8 @@ def _describe_event(event: Any, index: int | None, event_type: str | None) -> di
     name = event_type if event_type is not None else metadata.get("event_type")
     said = {"of": name, "partition": find_partition(event), "eid": metadata.get("eid")}
     place = "an event" if index is None else f"event {index} of the batch"
-    told = ", ".join([place, *(f"{what} {value!r}" for what, value in said.items() if value is not None)])
-    return {"event_type": name, "partition": find_partition(event), "index": index, "event": told}
+    text = ", ".join([place, *(f"{what} {value!r}" for what, value in said.items() if value is not None)])
+    return {"event_type": name, "partition": find_partition(event), "index": index, "event": text}
 
 
 def normalize_eid(eid: str) -> str:

@@ -167,7 +167,7 @@ def to_handler(function: Callable[..., Any]) -> Handler:
             _check_nothing(returned, function)
         return None
 
-    async def awaited(stream: str, events: Sequence[Any]) -> Outcome | None:  # noqa: ARG001 - likewise
+    async def handle_async(stream: str, events: Sequence[Any]) -> Outcome | None:  # noqa: ARG001 - likewise
         for place, event in enumerate(events):
             try:
                 returned = await function(event)
@@ -178,7 +178,7 @@ def to_handler(function: Callable[..., Any]) -> Handler:
             _check_nothing(returned, function)
         return None
 
-    return awaited if is_coroutine_function(function) else handle
+    return handle_async if is_coroutine_function(function) else handle
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:

@@ -1,4 +1,13 @@
-"""Calls a handler, and converts its result or exception into the outcome or failure of the call."""
+"""Handlers, and calls of them: each result or exception becomes the outcome or failure of a call.
+
+    Handler        a function of one stream, which `StreamCaller` calls
+    by_kind        a handler that chooses another by the kind of events
+    Together       a handler of many streams at once, for writes as a set
+    Transactional  the same inside a transaction, in which its checkpoint moves, too
+
+A handler of many streams returns the result of each. If a call fails as a whole, its streams are retried in halves, so
+that the failing one is isolated and does not block others.
+"""
 
 import asyncio
 import inspect

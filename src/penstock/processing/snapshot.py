@@ -1,4 +1,8 @@
-"""Snapshot of a processor's work at one moment, for observers in other threads."""
+"""Counts of a processor's work, which its runner keeps, and snapshots of it for observers in other threads.
+
+Tally       counts of pages, events, commits and CPU time since the processor began
+Snapshot    its work at one moment, immutable
+"""
 
 import threading
 import time

@@ -90,8 +90,8 @@ class View:
         """Return the processor's progress as tables."""
         snapshot, before = self._pair_snapshots()
         state = "" if snapshot.is_running else " (not running)"
-        told = Text(f"{snapshot.name}{state}: {describe_figures(compute_figures(snapshot, before))}", style="bold")
-        return Group(told, self._draw_tranches(snapshot, before), *_draw_streams(snapshot))
+        title = Text(f"{snapshot.name}{state}: {describe_figures(compute_figures(snapshot, before))}", style="bold")
+        return Group(title, self._draw_tranches(snapshot, before), *_draw_streams(snapshot))
 
     def _pair_snapshots(self) -> tuple[Snapshot, Snapshot | None]:
         """Return the current snapshot, and an earlier one for rates; None: there is no earlier one."""

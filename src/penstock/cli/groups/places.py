@@ -59,7 +59,7 @@ class Places:
         if self._start == "earliest":
             return {each.partition: FeedPosition(each.epoch, each.oldest) for each in found}
         pages = FeedPages(self._url, event_type, time.monotonic)
-        offsets = self._client.parts()[1].carry_out(pages.offsets_at(self._start))
+        offsets = self._client.parts()[1].carry_out(pages.find_offsets(self._start))
         return {each.partition: FeedPosition(each.epoch, offsets[each.partition]) for each in found}
 
 

@@ -392,8 +392,8 @@ class _CheckpointPlans:
     def parked(self) -> Plan[list[ParkedAt]]:
         rows = yield self._query("checkpoint_parked")
         return [
-            ParkedAt(Parked(decode_name(stream), *told, since=_parse_position(since)), _to_time(at), request)  # type: ignore[misc]
-            for stream, *told, since, at, request in rows
+            ParkedAt(Parked(decode_name(stream), *fields, since=_parse_position(since)), _to_time(at), request)  # type: ignore[misc]
+            for stream, *fields, since, at, request in rows
         ]
 
     def take_over(self, tranches: Collection[str], owner: str) -> Plan[dict[str, dict[str, int]]]:
@@ -460,8 +460,8 @@ class _CheckpointPlans:
             raise ParkedNotFound.of("parked-stream-not-found", processor=self._processor, stream=stream)
         for each in (yield from self.parked()) if request == "skip" else ():
             if each.parked.stream == stream:
-                told = f"{printable(stream)} is skipped from {each.parked.index} up to {each.parked.next}"
-                yield from self.record(each.parked.tranche, told if reason is None else f"{told}: {reason}")
+                text = f"{printable(stream)} is skipped from {each.parked.index} up to {each.parked.next}"
+                yield from self.record(each.parked.tranche, text if reason is None else f"{text}: {reason}")
 
     def move(self, positions: Mapping[str, Position], reason: str | None, *, adds: bool) -> Plan[None]:
         before, now = (yield from self.positions()), self._clock()

@@ -385,11 +385,11 @@ class Engine:
 
     # Progress, and the state that another process resumes from
 
-    def tranche_of(self, stream: str) -> str:
+    def find_tranche(self, stream: str) -> str:
         """Return the tranche of a stream's present events."""
         return self._streams[stream].tranche.name
 
-    def tranches_of(self, call: Call) -> Collection[str]:
+    def find_tranches(self, call: Call) -> Collection[str]:
         """Return the tranches of a call's events."""
         stream = self._streams.get(call.stream)
         if call.given_up is not None or stream is None:
@@ -409,7 +409,7 @@ class Engine:
 
     def is_active(self, tranche: str) -> bool:
         """Return whether a tranche has active calls."""
-        return any(tranche in self.tranches_of(call) for call in self.busy.active.values())
+        return any(tranche in self.find_tranches(call) for call in self.busy.active.values())
 
     def tranche(self, name: str) -> Tranche:
         """Return a tranche, with its progress."""

@@ -57,11 +57,11 @@ def check_items(parameter: str, items: Iterable[Any]) -> None:
         stream, index = getattr(item, "stream", None), getattr(item, "index", None)
         if type(stream) is str and type(index) is int and hasattr(item, "next"):
             continue
-        told = f"{type(item).__name__} in place of events"
+        text = f"{type(item).__name__} in place of events"
         if hasattr(item, "stream"):
-            told = f"{type(item).__name__} with stream {stream!r:.80} and index {index!r:.80}"
+            text = f"{type(item).__name__} with stream {stream!r:.80} and index {index!r:.80}"
         allowed = "lists of events, such as [StreamEvent(…), …], whose stream is a text and whose index a whole number"
-        raise BadParameter(parameter=parameter, value=told, allowed=allowed)
+        raise BadParameter(parameter=parameter, value=text, allowed=allowed)
 
 
 def split_batch(batch: Batch, size: int, end: Callable[[SourceItem], Position]) -> list[Batch]:

@@ -192,10 +192,10 @@ def check_declared(wanted: Mapping[str, str], found: Mapping[str, str], place: s
     if found == wanted:
         return
     has_names = sorted(found) == sorted(wanted)
-    told = [name for name in wanted if not has_names or found[name] != wanted[name]]
-    own = [f"{name} {found[name]}" for name in (told if has_names else found)]
+    names = [name for name in wanted if not has_names or found[name] != wanted[name]]
+    own = [f"{name} {found[name]}" for name in (names if has_names else found)]
     allowed = f"another version: this one has {place} with the columns {', '.join(own)}"
-    raise BadParameter(parameter="state", value=", ".join(f"{name} {wanted[name]}" for name in told), allowed=allowed)
+    raise BadParameter(parameter="state", value=", ".join(f"{name} {wanted[name]}" for name in names), allowed=allowed)
 
 
 def parse_key(columns: Sequence[Column], text: str) -> tuple[Any, ...]:

@@ -371,7 +371,7 @@ class Projection(Generic[S]):
         """The name of its processor, and of its table: each version has its own."""
         return f"{self.name}_v{self.version}"
 
-    def key_of(self, event: Any) -> Key | None:
+    def find_key(self, event: Any) -> Key | None:
         """Return the key of an event's row, with the values of its columns; None: the event belongs to no row.
 
         Raises:
@@ -392,7 +392,7 @@ class Projection(Generic[S]):
         """
         from penstock.processing.runners.local import LocalProcessor
 
-        keyed = KeyedSource(source, self.key_of)
+        keyed = KeyedSource(source, self.find_key)
         handler = self._handler(database, is_shared=options.get("leases") is not None)
         return LocalProcessor(handler, keyed, **options)
 
@@ -400,7 +400,7 @@ class Projection(Generic[S]):
         """Return a processor that runs step by step, for tests; *options* are those of `InlineProcessor`."""
         from penstock.processing.runners.inline import InlineProcessor
 
-        keyed = KeyedSource(source, self.key_of)
+        keyed = KeyedSource(source, self.find_key)
         return InlineProcessor(self._handler(database), keyed, **options)
 
     def switch(self, database: str | Connect, *, timeout: float = SWITCH_TIMEOUT, even_if_behind: bool = False) -> None:

@@ -324,10 +324,10 @@ class Table:
     def _to_values(self, key: Key, row: Row, *, is_sqlite: bool) -> list[Any]:
         state = [None if row.state is None else getattr(row.state, column.name) for column in self.columns]
         columns = zip((*self.key, *self.columns), (*key, *state), strict=True)
-        told = [encode_value(column.kind, value, is_sqlite=is_sqlite) for column, value in columns]
+        values = [encode_value(column.kind, value, is_sqlite=is_sqlite) for column, value in columns]
         # In one order, so that the same rows are the same bytes from any writer.
         positions = msgspec.json.encode(row.positions, order="sorted").decode()
-        return [*told, row.state is None, positions]
+        return [*values, row.state is None, positions]
 
 
 def _is_sqlite(connection: Any) -> bool:

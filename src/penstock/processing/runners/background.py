@@ -263,8 +263,8 @@ class SourceReader:
         """
         if (subscription := find_subscription(self._source)) is not None:
             engine = self._engine
-            failed = {engine.tranche_of(stream) for stream in engine.busy.failing}
-            subscription.release(failed=failed.union(*map(engine.tranches_of, engine.busy.active.values())))
+            failed = {engine.find_tranche(stream) for stream in engine.busy.failing}
+            subscription.release(failed=failed.union(*map(engine.find_tranches, engine.busy.active.values())))
 
     def begin_read(self, now: float) -> None:
         """Begin a read up to the limits, unless one is in progress."""

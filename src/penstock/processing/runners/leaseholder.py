@@ -1,4 +1,4 @@
-"""Shares tranches among processors of one name: opens the leased ones, and releases tranches in order."""
+"""The leases of a processor that shares its tranches: they are renewed, and released in order."""
 
 import logging
 from collections.abc import Callable, Collection

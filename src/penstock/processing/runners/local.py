@@ -47,7 +47,7 @@ AHEAD_SECONDS: Final = 0.002
 AHEAD_MAX: Final = 128
 STOP_TIMEOUT: Final = 30.0
 """Default seconds to wait for active calls when stopping; in the last seconds of it, coroutines are cancelled."""
-TOLD_MAX: Final = 3
+NAMED_MAX: Final = 3
 _log: Final = logging.getLogger("penstock.processing")
 
 
@@ -223,7 +223,7 @@ class LocalProcessor(Processor):
     def _check_due(self, now: float) -> None:
         is_due = now - self._checked_at >= LOOK_INTERVAL
         is_leaving = bool(self._progress.closing)
-        at_once = is_leaving or self._catching_up.count > 0 or (is_due and self._progress.has_parked)
+        at_once = is_leaving or self._catch_up.count > 0 or (is_due and self._progress.has_parked)
         at_once |= is_due and self._progress.is_doubtful
         self._commit(now, at_once=at_once)
         if is_due:
@@ -277,9 +277,9 @@ class LocalProcessor(Processor):
     def _log_remaining(self) -> None:
         streams = sorted(self.engine.busy.active)
         if streams:
-            told = ", ".join([*streams[:TOLD_MAX], *(["…"] if len(streams) > TOLD_MAX else [])])
+            names = ", ".join([*streams[:NAMED_MAX], *(["…"] if len(streams) > NAMED_MAX else [])])
             left = "calls that were not done within %g s come again, and go on unheard where they cannot be cut off: %s"
-            _log.warning(left, self.grace_seconds, told)
+            _log.warning(left, self.grace_seconds, names)
 
     def _give_up_lapsed(self) -> None:
         if self._leaseholder is not None:

@@ -131,15 +131,15 @@ class ProcessorLog:
             self._log.info(f"{self._name} was stopped")
         else:
             kind = type(error).__name__
-            told = str(error) if isinstance(error, PenstockError) else f"{kind}: {error}"  # `SystemExit` says `3`.
-            self._log.error(printable(f"{self._name} has ended: {told}"), error=kind)
+            text = str(error) if isinstance(error, PenstockError) else f"{kind}: {error}"  # `SystemExit` says `3`.
+            self._log.error(printable(f"{self._name} has ended: {text}"), error=kind)
 
     def _log_failing(self, trouble: Trouble, now: float) -> None:
         stream, index, tag, detail = trouble.stream, trouble.index, trouble.tag, trouble.detail
         if stream not in self._failing:
             self._failing.add(stream)
-            told = f"{stream} fails at {index}: {tag}: {detail}"
-            self._write("failing", told, now, stream=stream, index=index, tag=tag, detail=detail)
+            text = f"{stream} fails at {index}: {tag}: {detail}"
+            self._write("failing", text, now, stream=stream, index=index, tag=tag, detail=detail)
 
     def _count_attempts(self) -> dict[str, int]:
         """Return the attempts of each parked stream. A stream stays parked during its retries."""
@@ -150,16 +150,16 @@ class ProcessorLog:
         spans = self._engine.parking.streams[stream].values()
         first = next(iter(spans))
         parked = "parked again" if again else "parked"
-        told = f"{stream} is {parked} at {first.index} after {first.attempts} attempts: {first.tag}: {first.detail}"
-        self._write("parked", told, now, stream=stream, index=first.index, attempts=first.attempts, tag=first.tag)
+        text = f"{stream} is {parked} at {first.index} after {first.attempts} attempts: {first.tag}: {first.detail}"
+        self._write("parked", text, now, stream=stream, index=first.index, attempts=first.attempts, tag=first.tag)
 
     def _log_stalled(self, now: float) -> None:
         troubles = self._engine.busy.stalled
         stalled = {stream for stream, each in troubles.items() if each.attempts >= STALLED_ATTEMPTS}
         for stream in stalled - self._stalled:
             each = troubles[stream]
-            told = f"{stream} stalls at {each.index}: handled {each.attempts} times without getting any further"
-            self._write("stalled", told, now, stream=stream, index=each.index, attempts=each.attempts, tag=each.tag)
+            text = f"{stream} stalls at {each.index}: handled {each.attempts} times without getting any further"
+            self._write("stalled", text, now, stream=stream, index=each.index, attempts=each.attempts, tag=each.tag)
         for stream in self._stalled - troubles.keys() - self._failing - self._parked.keys():
             self._write("recovered", f"{stream} stalls no more", now, stream=stream)
         self._stalled = stalled
@@ -203,28 +203,28 @@ def compute_figures(snapshot: Snapshot, before: Snapshot | None) -> dict[str, An
 
 def describe_figures(figures: dict[str, Any]) -> str:
     """Return *figures* in words."""
-    told = [f"{figures['handled']} events handled"]
-    told += [f"{figures['per_second']:g}/s"] if figures["per_second"] is not None else []
-    told.append(f"{figures['ahead']} read ahead")
-    told += [f"{figures['gap']} behind"] if figures["gap"] is not None else []
-    told += [f"lag {figures['lag_seconds']:g} s"] if figures["lag_seconds"] is not None else []
-    told += [silent] if (silent := describe_silence(figures["unanswered_seconds"])) else []
+    texts = [f"{figures['handled']} events handled"]
+    texts += [f"{figures['per_second']:g}/s"] if figures["per_second"] is not None else []
+    texts.append(f"{figures['ahead']} read ahead")
+    texts += [f"{figures['gap']} behind"] if figures["gap"] is not None else []
+    texts += [f"lag {figures['lag_seconds']:g} s"] if figures["lag_seconds"] is not None else []
+    texts += [silent] if (silent := describe_silence(figures["unanswered_seconds"])) else []
     for state in ("active", "failing", "stalled"):
         streams, age = figures[state], figures[f"{state}_seconds"]
-        told.append(f"{streams} {state}" + (f" for up to {age:g} s" if streams else ""))
-    told += [f"{figures['parked']} parked"] if figures["parked"] else []
-    told += [_describe_gapped(figures["gapped"], figures["missing"])] if figures["gapped"] else []
-    told += [f"p50 {figures['p50_ms']:g} ms, p99 {figures['p99_ms']:g} ms"] if figures["p50_ms"] is not None else []
-    told += [f"a round for {figures['round_seconds']:g} s"] if figures["round_seconds"] is not None else []
-    told += [f"{figures['commits_failing']} commits in a row have failed"] if figures["commits_failing"] else []
-    told += [f"{name} {count}" for name, count in sorted(figures["counts"].items())]
-    told += [f"{name} {value:g}" for name, value in sorted(figures["gauges"].items())]
-    told += [
+        texts.append(f"{streams} {state}" + (f" for up to {age:g} s" if streams else ""))
+    texts += [f"{figures['parked']} parked"] if figures["parked"] else []
+    texts += [_describe_gapped(figures["gapped"], figures["missing"])] if figures["gapped"] else []
+    texts += [f"p50 {figures['p50_ms']:g} ms, p99 {figures['p99_ms']:g} ms"] if figures["p50_ms"] is not None else []
+    texts += [f"a round for {figures['round_seconds']:g} s"] if figures["round_seconds"] is not None else []
+    texts += [f"{figures['commits_failing']} commits in a row have failed"] if figures["commits_failing"] else []
+    texts += [f"{name} {count}" for name, count in sorted(figures["counts"].items())]
+    texts += [f"{name} {value:g}" for name, value in sorted(figures["gauges"].items())]
+    texts += [
         f"{name} p50 {each['p50']:g}, p99 {each['p99']:g}"
         for name, each in sorted(figures["observed"].items())
         if each["count"]
     ]
-    return ", ".join(told)
+    return ", ".join(texts)
 
 
 def _summarize_observed(snapshot: Snapshot, before: Snapshot | None) -> dict[str, dict[str, float]]:

@@ -58,9 +58,9 @@ def approve_missing(
         BadParameter: the stream waits for no index.
     """
     gap: _Gap = ask(lambda: _find_gap(engine, stream))
-    told = f"{stream} goes on at {gap.found}, though {gap.missing} has not come: {reason}"
-    record(gap.tranche, told)
-    _log.warning("%s", told)
+    text = f"{stream} goes on at {gap.found}, though {gap.missing} has not come: {reason}"
+    record(gap.tranche, text)
+    _log.warning("%s", text)
     ask(lambda: _pass_over(engine, stream, gap))
 
 
@@ -69,7 +69,7 @@ def _find_gap(engine: Engine, stream: str) -> _Gap:
     if missing is None:
         waiting = ", ".join(engine.find_missing()) or "none does"
         raise BadParameter(parameter="stream", value=stream, allowed=f"one that waits for an index: {waiting}")
-    return _Gap(engine.tranche_of(stream), *missing)
+    return _Gap(engine.find_tranche(stream), *missing)
 
 
 def _pass_over(engine: Engine, stream: str, gap: _Gap) -> None:
@@ -116,7 +116,7 @@ def _choose_suitable(checkpoints: Checkpoints | None, source: object) -> Checkpo
 
 PAUSES_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02)
 PAUSE_SECONDS: Final = 0.05
-TOLD_MAX: Final = 3
+NAMED_MAX: Final = 3
 """Maximum number of streams that an error names."""
 DETAIL_CHARS: Final = 200
 """Maximum number of characters of a reason in an error."""
@@ -235,8 +235,8 @@ class CatchUpWait:
         if progress.settled_at_poll >= looks:  # Set by the loop: this thread's own view may mix two moments.
             return None
         if retried := progress.retried:
-            more = [f"{len(retried) - TOLD_MAX} more"] if len(retried) > TOLD_MAX else []
-            return f"what is parked and tried again: {', '.join([*retried[:TOLD_MAX], *more])}"
+            more = [f"{len(retried) - NAMED_MAX} more"] if len(retried) > NAMED_MAX else []
+            return f"what is parked and tried again: {', '.join([*retried[:NAMED_MAX], *more])}"
         if progress.has_parked_changes:
             return "what has come of parked streams, which is not committed yet"
         return "what is wanted of parked streams, which is not known yet"
@@ -245,26 +245,26 @@ class CatchUpWait:
 def describe_troubles(snapshot: Snapshot) -> list[str]:
     """Return texts about failing commits, and about failing and stalled streams with reasons, the oldest first.
 
-    They name up to `TOLD_MAX` streams of each state, and the number of others.
+    They name up to `NAMED_MAX` streams of each state, and the number of others.
     """
-    told = _describe_commits(snapshot)
+    texts = _describe_commits(snapshot)
     for state, is_doing in (("failing", "fails"), ("stalled", "stalls")):
-        found = [each for each in snapshot.longest if each.state == state][:TOLD_MAX]
-        told += [_describe_trouble(each, is_doing) for each in found]
+        found = [each for each in snapshot.longest if each.state == state][:NAMED_MAX]
+        texts += [_describe_trouble(each, is_doing) for each in found]
         if more := snapshot.busy[state].streams - len(found):
-            told.append(f"{more} more {'stream is' if more == 1 else 'streams are'} {state}")
-    return told
+            texts.append(f"{more} more {'stream is' if more == 1 else 'streams are'} {state}")
+    return texts
 
 
 def _describe_commits(snapshot: Snapshot) -> list[str]:
     failing, seconds = snapshot.commits_failing, snapshot.commit_seconds
-    told = []
+    texts = []
     if failing:
         count = "the last commit has" if failing == 1 else f"the last {failing} commits have"
-        told.append(f"{count} failed: {_shorten(snapshot.commit_failure or '')}")
+        texts.append(f"{count} failed: {_shorten(snapshot.commit_failure or '')}")
     if seconds is not None and seconds >= LONG_SECONDS:
-        told.append(f"a commit has not been answered for {seconds:.0f} s")
-    return told
+        texts.append(f"a commit has not been answered for {seconds:.0f} s")
+    return texts
 
 
 def _shorten(text: str) -> str:
@@ -273,9 +273,9 @@ def _shorten(text: str) -> str:
 
 def _describe_trouble(stream: BusyStream, is_doing: str) -> str:
     reason = ": ".join(part for part in (stream.tag, stream.detail) if part)
-    told = _shorten(reason)
+    text = _shorten(reason)
     where = f"{stream.stream} {is_doing} at {stream.index} for {stream.age_seconds:.0f} s"
-    return f"{where}: {told}" if told else where
+    return f"{where}: {text}" if text else where
 
 
 class Processor(ABC):
@@ -302,7 +302,7 @@ class Processor(ABC):
         self._error: BaseException | None = None
         run = observer.tally.cpu.wrap("schedule", self._run)
         self._thread = threading.Thread(target=run, name="penstock-processor", daemon=True)
-        self._catching_up = CatchUpWait(progress, self._thread, wake, lambda: self._error, lambda: self.snapshot)
+        self._catch_up = CatchUpWait(progress, self._thread, wake, lambda: self._error, lambda: self.snapshot)
 
     def start(self) -> Self:
         """Start the processor.
@@ -359,7 +359,7 @@ class Processor(ABC):
                 streams without progress, and the reason of failing commits. Or the processor does not run.
             BadParameter: *timeout* is not a number of seconds.
         """
-        self._catching_up.wait(timeout)
+        self._catch_up.wait(timeout)
 
     @property
     def snapshot(self) -> Snapshot:

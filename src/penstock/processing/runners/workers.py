@@ -289,7 +289,7 @@ class _CommitInterrupted(_CallUnmade):
 
 
 class EngineAccess:
-    """What calls of several streams need of the engine. Only the thread that owns the engine may use it."""
+    """Access to the engine for calls of several streams. Only the thread that owns the engine may use it."""
 
     def __init__(
         self,
@@ -311,7 +311,7 @@ class EngineAccess:
         Raises:
             ResultsRejected: some of *calls* belong to tranches that the processor no longer owns.
         """
-        tranches = {tranche for call in calls for tranche in self._engine.tranches_of(call)}
+        tranches = {tranche for call in calls for tranche in self._engine.find_tranches(call)}
         if self._leaseholder is not None and not self._leaseholder.apply(held, tranches):
             raise ResultsRejected
 
@@ -444,7 +444,7 @@ class GroupCaller:
     def _call_handler(self, calls: Sequence[Call]) -> tuple[Sequence[CallOutcome], Advance | None]:
         handler = self._handler
         if isinstance(handler, Together):
-            with _blaming_no_stream():
+            with _blame_no_stream():
                 return list(zip(calls, handler.results(calls, self._classify), strict=True)), None
         is_committed = False
         try:
@@ -466,7 +466,7 @@ class GroupCaller:
                     held = self._leases.keep_in(connection)
                     self._run_in_loop(lambda: self._access.apply_leases(calls, held))
                 is_open = True
-                with _blaming_no_stream(connection):
+                with _blame_no_stream(connection):
                     results = list(zip(calls, handler.results(connection, calls, self._classify), strict=True))
                 _check_open(handler, connection)
                 advance = self._run_in_loop(lambda: self._access.plan_advance(results))
@@ -487,7 +487,7 @@ class GroupCaller:
 
 
 @contextmanager
-def _blaming_no_stream(connection: Any = None) -> Iterator[None]:
+def _blame_no_stream(connection: Any = None) -> Iterator[None]:
     """Do not count errors of the database during a call as failures of its streams.
 
     Timeouts of a statement, a lock or the transaction do count as the handler's failures.

@@ -243,7 +243,7 @@ class FeedPages:
         heads = tuple(each.head for each in found)
         return Bounds(found[0].epoch, tuple(each.oldest for each in found), heads)
 
-    def offsets_at(self, time: datetime) -> Exchange[dict[int, int]]:
+    def find_offsets(self, time: datetime) -> Exchange[dict[int, int]]:
         """Return, by partition, the first offset received at *time* or later; its end if there is none."""
         found = yield from self._event_types.find_offsets_since(self._event_type, time)
         return {each.partition: each.offset for each in found}
@@ -528,10 +528,10 @@ class _Feed:
             page = yield from self._pages.page(known.epoch, len(known.heads), offsets, events, wait_seconds)
         except (CursorExpired, BadCursor):
             known = yield from self._refresh()
-            settled = {partition: self._resolve(partition, place, known) for partition, place in places.items()}
-            if settled == places:
+            resolved = {partition: self._resolve(partition, place, known) for partition, place in places.items()}
+            if resolved == places:
                 raise
-            return (yield from self._read(settled, events, wait_seconds))
+            return (yield from self._read(resolved, events, wait_seconds))
         if page is None:  # The feed's number of partitions has changed.
             yield from self._refresh()
             return []
@@ -604,7 +604,7 @@ class _Feed:
     def _find_beginnings(self) -> Exchange[Mapping[int, int]]:
         """Return a new processor's first offset by partition; other partitions are read from their start."""
         if isinstance(self._start, datetime):
-            return (yield from self._pages.offsets_at(self._start))
+            return (yield from self._pages.find_offsets(self._start))
         if self._start == "latest" and self._first is not None:
             return dict(enumerate(self._first.heads))
         return {}

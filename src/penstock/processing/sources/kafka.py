@@ -252,7 +252,7 @@ class KafkaReader:
         ends: Returns the ends of a partition, by another consumer: a broker answers the requests of one connection in
             turn, so this one would first wait for its fetch, for up to `fetch.wait.max.ms`, half a second.
         events: Converts records to events.
-        settled: Returns the position to continue from after a place, given the partition's ends.
+        resolve: Returns the position to continue from after a place, given the partition's ends.
         is_over: Returns whether the source is closed.
     """
 
@@ -261,13 +261,13 @@ class KafkaReader:
         broker: Broker,
         ends: Callable[[str], Watermarks],
         events: RecordEvents,
-        settled: Callable[[str, int, Watermarks], int],
+        resolve: Callable[[str, int, Watermarks], int],
         is_over: Callable[[], bool],
     ) -> None:
         self._broker = broker
         self._ends = ends
         self._events = events
-        self._settled = settled
+        self._resolve = resolve
         self._is_over = is_over
         self._partitions: dict[str, AssignedPartition] = {}
 
@@ -302,7 +302,7 @@ class KafkaReader:
         before = self._partitions.get(tranche)
         if before is not None and before.position == position:
             return
-        at = self._settled(tranche, position, self._ends(tranche))
+        at = self._resolve(tranche, position, self._ends(tranche))
         if before is not None:
             self._unassign(tranche)
         self._broker.consumer.incremental_assign([self._broker.make_place(tranche, at)])

@@ -1,4 +1,4 @@
-"""Sources: the tranches that a processor reads, each from its position on; and what several sources are made of.
+"""Sources: the tranches that a processor reads, each from its position on; and parts of several sources.
 
 Source     the protocol of all sources
 Closable   base of sources that are closed by an event

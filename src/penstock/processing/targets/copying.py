@@ -62,8 +62,8 @@ class _StreamCopier:
         with self._turn:
             self._waits.pop(stream, None)
         tag, counts = _count_events(attained, events)
-        settled = skip_to if attained.position > end else done_to
-        return settled(attained.position, tag=tag, stats=None, **counts)
+        make = skip_to if attained.position > end else done_to
+        return make(attained.position, tag=tag, stats=None, **counts)
 
     def _pause(self, stream: str) -> float:
         with self._turn:

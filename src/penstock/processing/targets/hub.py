@@ -161,8 +161,8 @@ class Origins:
                 found = [error] * len(load)
             outcomes += found
             failure = next(filter(None, map(_find_lasting, found)), failure)
-        told = iter(outcomes)
-        return [[next(told) for _ in each] for each in submitted]
+        rest = iter(outcomes)
+        return [[next(rest) for _ in each] for each in submitted]
 
 
 def _find_lasting(outcome: Attained | PenstockError) -> PenstockError | None:

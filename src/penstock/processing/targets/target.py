@@ -88,8 +88,8 @@ def make_origin(stream: str, event: StreamEvent, group: str) -> dict[str, str]:
     >>> make_origin("order.placed-7", StreamEvent("order.placed-7", 12, "placed", b"{}"), "mailer")
     {'penstock-stream': 'order.placed-7', 'penstock-index': '12', 'penstock-group': 'mailer'}
     """
-    told = {STREAM: stream, INDEX: str(event.index), GROUP: group}
-    return told | {NUMBERING: event.numbering} if event.numbering else told
+    headers = {STREAM: stream, INDEX: str(event.index), GROUP: group}
+    return headers | {NUMBERING: event.numbering} if event.numbering else headers
 
 
 def remove_origin(headers: Mapping[str, str]) -> dict[str, str]:

@@ -386,7 +386,7 @@ class SparkProcessor(Processor):
     def _commit(self, now: float, *, is_idle: bool) -> bool:
         if not (
             is_idle
-            or self._catching_up.count
+            or self._catch_up.count
             or self._progress.has_parked
             or now - self._committed_at >= self._commit_interval
         ):

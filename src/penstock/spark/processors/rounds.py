@@ -59,7 +59,7 @@ class Planned(NamedTuple):
             found = look.stretch(tranche, want.position, want.events_max)
             if found is not None:
                 new[tranche] = found
-        old = {call.stream: engine.tranche_of(call.stream) for call in again}
+        old = {call.stream: engine.find_tranche(call.stream) for call in again}
         places = tuple(dict.fromkeys([*look.tranches, *old.values()]))
         numbers = {place: number for number, place in enumerate(places)}
         spans = {call.stream: Again(numbers[old[call.stream]], call.index, call.next) for call in again}
@@ -147,7 +147,7 @@ class ResultIntake:
         self._ingest(planned, found, now)
         done = {(result.stream, places[result.place]): result for result in found if result.state != "waiting"}
         for call in self._engine.take(ALL, now):
-            result = done.get((call.stream, self._engine.tranche_of(call.stream)))
+            result = done.get((call.stream, self._engine.find_tranche(call.stream)))
             if result is None:
                 self._engine.give_back(call)
             else:

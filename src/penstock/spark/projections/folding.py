@@ -58,7 +58,7 @@ class RowFinder:
 
     def _key_of(self, event: StreamEvent) -> Key | None:
         try:
-            return self.projection.key_of(event)
+            return self.projection.find_key(event)
         except Exception:  # noqa: BLE001 - It is a failure of this event: who folds it tells what it is.
             return NO_KEY
 
@@ -134,7 +134,7 @@ class FoldAll:
     def _why(self, event: StreamEvent, refused: BadParameter) -> Exception:
         """Return the reason why an event has no key: the exception of the key's function, or *refused*."""
         try:
-            self.projection.key_of(event)
+            self.projection.find_key(event)
         except Exception as error:  # noqa: BLE001 - That is what is told.
             return error
         return refused
