@@ -20,9 +20,21 @@ from penstock.spark.warnings_file import keep_warnings
 from tests.forks import run_python, serve
 
 LOADED: Final = (
+    "anyio.to_thread",
+    "encodings.idna",
+    "httpcore2",
+    "hypothesis",
+    "pandas",
+    "penstock.client",
+    "penstock.processing.database",
+    "penstock.spark.processors.processor",
+    "penstock.spark.projections.database",
+    "penstock.spark.projections.files",
+    "penstock.spark.projections.project",
+    "penstock.spark.reading",
     "penstock.spark.source",
     "penstock.spark.stream",
-    "penstock.spark.reading",
+    "psycopg",
     "pyarrow.compute",
     "pyspark.sql.datasource_internal",
     "pyspark.sql.streaming.datasource",
@@ -31,8 +43,11 @@ LOADED: Final = (
     "pyspark.sql.worker.plan_data_source_read",
     "pyspark.sql.worker.write_into_data_source",
     "pyspark.worker",
+    "pytest",
+    "tests.exhaustive",
+    "tests.spark.recording",
 )
-"""All but the modules that Spark runs as programs."""
+"""What Spark's Pythons and the tests' functions in them load, but for the modules that Spark runs as programs."""
 PROGRAM: Final = """\
 #!{python} -SEs
 import array, json, os, signal, socket, sys
