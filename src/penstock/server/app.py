@@ -28,7 +28,7 @@ from penstock.server.http.responses import CUT
 from penstock.server.limits import OPEN_LIMITS, USAGE, Limiter, RequestUsage, UsageLimits
 from penstock.server.log.publish import PlainPublishes
 from penstock.server.openapi.operation import Endpoint, HttpOperation
-from penstock.server.routes import ROUTES
+from penstock.server.routes import PUBLISH_LINES, ROUTES
 from penstock.server.state import CACHE_TTL, STATE, State, state_of
 from penstock.server.telemetry import QUIET, AccessLine, LogAccess, access_of, log_access
 from penstock.wire.log.server_sent_events import EVENT_STREAM
@@ -107,7 +107,7 @@ class HubApp:
         self._limiter = Limiter(limits, self._proxies.__contains__)
         asks = Authentication(authentication) if authentication else None
         self._state = State(opens, asks, policy, self._limiter, cache_ttl_seconds)
-        self._publishes = PlainPublishes(self._state)
+        self._publishes = PlainPublishes(self._state, PUBLISH_LINES)
         self._log_access = access_log
         self._app = Starlette(
             routes=[Route(each.route, _make_endpoint(each), methods=[each.method]) for each in ROUTES],

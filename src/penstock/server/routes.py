@@ -33,6 +33,15 @@ from penstock.server.subscriptions import cursors, parked, stream, subscriptions
 
 GET, POST, PUT, PATCH, DELETE = (partial(HttpOperation, method) for method in ("GET", "POST", "PUT", "PATCH", "DELETE"))
 
+PUBLISH_LINES: Final = POST(
+    "/feeds/{event_type}",
+    "write",
+    publish.publish_lines,
+    log_shapes.PUBLISHED,
+    log_shapes.PUBLISH,
+    log_shapes.NEW_EVENTS,
+    event="publish",
+)
 _DISCOVERY: Final = GET("/feeds/{event_type}", "view", feeds.discover_feed, log_shapes.DISCOVERY)
 
 _LOG: Final[Sequence[HttpOperation]] = (
@@ -45,15 +54,7 @@ _LOG: Final[Sequence[HttpOperation]] = (
         event="read",
         without_query=_DISCOVERY,
     ),
-    POST(
-        "/feeds/{event_type}",
-        "write",
-        publish.publish_lines,
-        log_shapes.PUBLISHED,
-        log_shapes.PUBLISH,
-        log_shapes.NEW_EVENTS,
-        event="publish",
-    ),
+    PUBLISH_LINES,
     GET("/feeds/{event_type}/events", "read", feeds.read_partition, log_shapes.PAGE_V2, log_shapes.V2, event="read"),
     POST(
         "/event-types/{event_type}/events",

@@ -40,6 +40,7 @@ from penstock.server.auth import admit, event_type_named, note_publisher, publis
 from penstock.server.http.requests import AVRO, check_again, read_body, refuse_avro, refuse_foreign_body, route_path
 from penstock.server.http.responses import json_response
 from penstock.server.limits import USAGE, RequestUsage
+from penstock.server.openapi.operation import HttpOperation
 from penstock.server.state import State, event_type_of, state_of
 from penstock.server.telemetry import AccessLine, access_of
 from penstock.wire.log import cloudevents, zeroeventhub
@@ -146,8 +147,6 @@ async def _let_others(scope: Scope, size: int) -> None:
 
 
 _FEEDS: Final = "/feeds/"
-LINES_ROUTE: Final = "POST /feeds/{event_type}"
-"""The route of `publish_lines`, as metrics name it."""
 _SPECIAL_HEADERS: Final = frozenset(
     [
         *(b"content-encoding", b"transfer-encoding", b"upgrade"),
@@ -167,8 +166,13 @@ class PlainPublishes:
     answered as if it had come alone; the framework's handlers answer those that are refused.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, operation: HttpOperation) -> None:
+        """Answer requests of *operation*, the routing table's entry for `publish_lines`."""
+        assert operation.needs is not None
         self._state = state
+        self._permission = operation.needs
+        self._event = operation.event
+        self._route = f"{operation.method} {operation.path}"
         self._arriving: _Arriving | None = None
 
     @staticmethod
@@ -196,7 +200,7 @@ class PlainPublishes:
         length, has_flow_id = _read_plain_head(scope["headers"])
         if not 0 < length <= INLINE_BYTES or not feed.event_type.is_light(length):
             return receive
-        access.event, access.feed, access.route = "publish", name, LINES_ROUTE
+        access.event, access.feed, access.route = self._event, name, self._route
         received = [await receive()]
         body = received[0].get("body", b"")
         if received[0].get("more_body") and len(body) == length:  # Some servers say so in a message of its own.
@@ -205,7 +209,9 @@ class PlainPublishes:
         size = sum(len(each.get("body", b"")) for each in received)
         if received[-1]["type"] != "http.request" or received[-1].get("more_body") or not size == len(body) == length:
             return again
-        await admit(scope, "write", event_type_named(name))  # Not before the body is there, which may take long.
+        await admit(
+            scope, self._permission, event_type_named(name)
+        )  # Not before the body is there, which may take long.
         usage: RequestUsage | None = scope.get(USAGE)
         if usage is not None and (turn := usage.take_turn()) is not None:
             await turn
