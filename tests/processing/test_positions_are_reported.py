@@ -19,7 +19,7 @@ KEPT_AT = "postgresql://db/shop, table positions"
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.processing.checkpoints.reporting.INTERVAL", 0.1)
+    monkeypatch.setattr("penstock.processing.checkpoints.reporter.INTERVAL", 0.1)
 
 
 @pytest.fixture(scope="module")

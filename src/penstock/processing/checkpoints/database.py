@@ -38,7 +38,7 @@ from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_function, check_name
 
 if TYPE_CHECKING:
-    from penstock.processing.checkpoints.reporting import PositionReporter
+    from penstock.processing.checkpoints.reporter import PositionReporter
 
 R = TypeVar("R")
 
@@ -240,7 +240,7 @@ class DatabaseCheckpoints:
         self._reporter = None if report_to is None else self._make_reporter(report_to, report_auth)
 
     def _make_reporter(self, url: str, auth: Any) -> "PositionReporter":
-        from penstock.processing.checkpoints.reporting import PositionReporter
+        from penstock.processing.checkpoints.reporter import PositionReporter
 
         place = f"{_show(self.database)}, table {self._table}"
         return PositionReporter(url, self.name, place, self._list_committed, auth=auth)
