@@ -36,6 +36,23 @@ def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+def test_architecture_page_counts_the_methods_of_each_port() -> None:
+    counts: dict[str, int] = {}
+    for path in (PACKAGE / "storage").rglob("*.py"):
+        capability = path.relative_to(PACKAGE / "storage").parts[0].removesuffix(".py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and node.name.endswith("Repository"):
+                methods = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name[0] != "_"]
+                counts[capability] = counts.get(capability, 0) + len(methods)
+
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    sentence = re.search(r"They have (\d+) methods: (.*)\.", page)
+    assert sentence is not None
+    stated = {name: int(count) for name, count in re.findall(r"`(\w+)` (\d+)", sentence[2])}
+    assert stated == counts, "correct the numbers in docs/architecture.md"
+    assert int(sentence[1]) == sum(counts.values()), "correct the sum in docs/architecture.md"
+
+
 def banned_words() -> set[str]:
     rows = re.findall(r"^\| (`.*?`) \|", BANNED, re.MULTILINE)
     return {word for row in rows for word in re.findall(r"`(\w+)`", row)}

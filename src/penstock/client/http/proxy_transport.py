@@ -81,7 +81,7 @@ def tls_context() -> ssl.SSLContext:
     Loading the certificate authorities takes 25 ms of processor time.
 
     Raises:
-        BadParameter: See `trust_environment`.
+        BadParameter: See `_trust_environment`.
     """
     return _trust_environment() or httpx2.create_ssl_context()
 
