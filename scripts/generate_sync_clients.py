@@ -31,6 +31,7 @@ SOURCES = (
 """The asynchronous modules to translate, in `src/penstock/client`. Each is written beside itself, without `async_`."""
 
 NAMES = {
+    "AsyncAPI": "AsyncAPI",
     "AsyncIterable": "Iterable",
     "AsyncIterator": "Iterator",
     "StopAsyncIteration": "StopIteration",

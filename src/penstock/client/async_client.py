@@ -168,7 +168,7 @@ class AsyncClient(AsyncClosing):
         return await self._transport.carry_out(self._protocol.event_types.show(name))
 
     async def asyncapi(self, event_types: Iterable[str] = ()) -> dict[str, Any]:
-        """Return the hub's description of event types, and of what this client may do with them, in AsyncAPI 3.0.
+        """Return the hub's description of event types, and of this client's permissions for them, in AsyncAPI 3.0.
 
         Args:
             event_types: The names of those to describe; none: all that this client may see.

@@ -29,7 +29,7 @@ from penstock.server.limits import OPEN_LIMITS, USAGE, Limiter, RequestUsage, Us
 from penstock.server.log.publish import PlainPublishes
 from penstock.server.openapi.operation import Endpoint, HttpOperation
 from penstock.server.routes import PUBLISH_LINES, ROUTES
-from penstock.server.state import CACHE_TTL, STATE, State, state_of
+from penstock.server.state import CACHE_TTL_SECONDS, STATE, State, state_of
 from penstock.server.telemetry import QUIET, AccessLine, LogAccess, access_of, log_access
 from penstock.wire.log.server_sent_events import EVENT_STREAM
 from penstock.wire.producers import check_group
@@ -92,7 +92,7 @@ class HubApp:
         cors_origins: Iterable[str] = (),
         trusted_proxies: Iterable[str] = (),
         limits: UsageLimits = OPEN_LIMITS,
-        cache_ttl_seconds: float = CACHE_TTL,
+        cache_ttl_seconds: float = CACHE_TTL_SECONDS,
         console: bool | None = None,
         access_log: LogAccess | None = log_access,
     ) -> None:

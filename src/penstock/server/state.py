@@ -85,7 +85,7 @@ class EventTypeStatistics(NamedTuple):
     event_types: Sequence[EventTypeFigures]
 
 
-CACHE_TTL: Final = 3_600.0
+CACHE_TTL_SECONDS: Final = 3_600.0
 """How long HTTP caches may keep a page by default, in seconds: see `penstock.server.log.caching`."""
 OVERVIEW_TIMEOUT: Final = 1.0
 """An answer about many event types waits no longer for the outbox: one with a backlog must not hide the others."""
@@ -199,7 +199,7 @@ class State:
         authentication: Authentication | None = None,
         policy: AccessPolicy = AccessPolicy(),  # noqa: B008 - it is immutable
         limiter: Limiter | None = None,
-        cache_ttl_seconds: float = CACHE_TTL,
+        cache_ttl_seconds: float = CACHE_TTL_SECONDS,
     ) -> None:
         """Take a function that opens the hub; with *authentication* callers are known, and *policy* holds.
 

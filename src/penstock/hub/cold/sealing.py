@@ -35,7 +35,7 @@ from penstock.storage.store import Store, Tx
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SEAL_AFTER: Final = 86_400.0
+SEAL_AFTER_SECONDS: Final = 86_400.0
 """The age at which events are sealed, in seconds, unless another is given."""
 FILE_BYTES: Final = 128 << 20
 """A file ends once it has so much data, before compression."""
@@ -60,7 +60,7 @@ _log: Final = structlog.get_logger("penstock.cold")
 class SealingOptions(NamedTuple):
     """When events are sealed."""
 
-    after_seconds: float | None = SEAL_AFTER
+    after_seconds: float | None = SEAL_AFTER_SECONDS
     """The age of events that are sealed, in seconds; None: no more are sealed."""
     file_bytes: int = FILE_BYTES
     """The size of a file, in bytes of data before compression; once its oldest event is twice as old, a smaller one is

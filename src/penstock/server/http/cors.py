@@ -53,7 +53,7 @@ class AllowedOrigins:
         """Allow *origins*, such as `https://app.example`.
 
         Raises:
-            ValueError: one of them is none.
+            ValueError: a member of *origins* is no origin.
         """
         self._origins = frozenset(check_origin(each).encode() for each in origins)
 

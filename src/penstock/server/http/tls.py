@@ -52,7 +52,7 @@ class TlsFilesUnusable(Exception):
     """A certificate, a key or the authorities of clients cannot be used; says which, and why."""
 
     def __init__(self, reason: str, hint: str = "Files of TLS are in PEM, and readable for the hub.") -> None:
-        """Say what is wrong, and by *hint* what to do."""
+        """State the fault, and by *hint* its remedy."""
         super().__init__(reason)
         self.hint = hint
 
