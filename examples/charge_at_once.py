@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from penstock.client import Client
 from penstock.processing import DatabaseCheckpoints, FeedSource, LocalProcessor, StreamEvent
-from penstock.processing.reactions import effect_id
+from penstock.processing.effects import effect_id
 
 
 class Bank:

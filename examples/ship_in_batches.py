@@ -19,7 +19,7 @@ from penstock.client import Client
 from penstock.processing import DatabaseCheckpoints, FeedSource, LocalProcessor, StreamEvent
 from penstock.processing.batcher import Batcher
 from penstock.processing.duplicates import Duplicates
-from penstock.processing.reactions import effect_id
+from penstock.processing.effects import effect_id
 
 SIZE = 10
 LOOK_INTERVAL = 0.2

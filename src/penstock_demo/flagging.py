@@ -21,7 +21,8 @@ import msgspec
 from penstock.cli.output import print_json_line
 from penstock.client import Client, TokenFile
 from penstock.processing import DatabaseCheckpoints, FeedSource, LocalProcessor, StreamEvent, Transactional
-from penstock.processing.reactions import Effect, Publisher
+from penstock.processing.effects import Effect
+from penstock.processing.reactions import Publisher
 from penstock.processing.sources.feed_position import FeedPosition
 from penstock_demo.dataset import DEPARTED, LATE_MINUTES
 

@@ -12,7 +12,7 @@ import pytest
 from penstock.client import AsyncClient, Client
 from penstock.errors import BadParameter, HandlerFailed, SubscriptionNotFound
 from penstock.processing.engine import Backoff, Rules
-from penstock.processing.handlers import Together
+from penstock.processing.together import Together
 from penstock.testing.live_hub import LiveHub
 from tests.client.consuming import (
     EVENTS,

@@ -14,7 +14,7 @@ from typing import Any
 from penstock.processing import DatabaseCheckpoints, FeedSource, LocalProcessor, Rules, Transactional
 from penstock.processing.checkpoints import DatabaseLeases
 from penstock.processing.engine import Backoff
-from penstock.processing.handlers import Span
+from penstock.processing.together import Span
 from tests.processing.balances import BALANCES
 
 RULES = Rules(

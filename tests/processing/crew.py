@@ -19,7 +19,7 @@ from penstock.errors import ParkedNotFound
 from penstock.processing import DatabaseCheckpoints, LocalProcessor, Rules, Transactional
 from penstock.processing.checkpoints import DatabaseLeases
 from penstock.processing.checkpoints.checkpoint import Advance
-from penstock.processing.handlers import Span
+from penstock.processing.together import Span
 from tests.processing.duties import Duties
 from tests.processing.lives import Log
 from tests.processing.office import SOON_SECONDS, until

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from penstock.processing.checkpoints.checkpoint import Advance, MemoryCheckpoints
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.tranche import Batch
-from penstock.processing.handlers import Span
 from penstock.processing.outcomes import done_to, retry, skip_to
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.sources.source import ReadRequest
 from penstock.processing.stream_event import StreamEvent
+from penstock.processing.together import Span
 
 TRANCHES = ("a", "b", "c")
 OVERLAP_SECONDS = 0.0005

@@ -11,9 +11,9 @@ import pytest
 from penstock.processing import DatabaseCheckpoints, InlineProcessor, LocalProcessor, Rules, StreamEvent, Transactional
 from penstock.processing.engine.rules import Backoff
 from penstock.processing.engine.tranche import Batch
-from penstock.processing.handlers import Span, Together
 from penstock.processing.sources import IterableSource, MemorySource
 from penstock.processing.sources.source import ReadRequest
+from penstock.processing.together import Span, Together
 
 SOON_SECONDS = 300.0
 QUICK = Rules(backoff=Backoff(first_seconds=0.01, max_seconds=0.05))

@@ -14,8 +14,8 @@ from penstock.errors import TransactionFailed
 from penstock.processing import DatabaseCheckpoints, InlineProcessor, LocalProcessor, Rules, Transactional
 from penstock.processing.checkpoints import DatabaseLeases
 from penstock.processing.engine import Backoff
-from penstock.processing.handlers import Span, Together
 from penstock.processing.sources import MemorySource
+from penstock.processing.together import Span, Together
 from penstock.testing.postgres import PostgresCluster
 from tests.exhaustive import examples
 from tests.failing import has_code

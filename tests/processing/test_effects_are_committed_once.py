@@ -17,9 +17,9 @@ from penstock.processing import DatabaseCheckpoints, InlineProcessor, Rules, Tra
 from penstock.processing.engine import Backoff
 from penstock.processing.engine.rules import Exhausted
 from penstock.processing.engine.tranche import Batch, Position, SourceItem
-from penstock.processing.handlers import Span
 from penstock.processing.sources.source import ReadRequest
 from penstock.processing.stream_event import StreamEvent
+from penstock.processing.together import Span
 from tests.exhaustive import examples
 
 TRANCHES = ("a", "b")

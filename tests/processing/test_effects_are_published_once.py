@@ -11,7 +11,8 @@ from penstock.client import Client
 from penstock.errors import BadParameter, PenstockError
 from penstock.processing import FeedSource, InlineProcessor, Rules, StreamEvent, react
 from penstock.processing.duplicates import Duplicates
-from penstock.processing.reactions import Effect, Effects, Publisher, effect_id
+from penstock.processing.effects import Effect, Effects, effect_id
+from penstock.processing.reactions import Publisher
 from penstock.processing.sources import MemorySource
 from penstock.processing.targets import hub as origins
 from penstock.testing.factories import a_business_event

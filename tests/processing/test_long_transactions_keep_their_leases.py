@@ -15,8 +15,8 @@ from penstock.processing import DatabaseCheckpoints, LocalProcessor, Transaction
 from penstock.processing.checkpoints import DatabaseLeases
 from penstock.processing.checkpoints.database import TABLE
 from penstock.processing.database import Database, connector, transaction
-from penstock.processing.handlers import Span
 from penstock.processing.sources import MemorySource
+from penstock.processing.together import Span
 from tests.processing.office import SOON_SECONDS, until
 
 LEASE_SECONDS = 0.4

@@ -10,10 +10,10 @@ import pytest
 
 from penstock.errors import BadParameter, Unavailable
 from penstock.processing import DatabaseCheckpoints, InlineProcessor, LocalProcessor, Rules, Transactional
-from penstock.processing.handlers import Span
 from penstock.processing.runners.observer import compute_figures, describe_figures
 from penstock.processing.sources import MemorySource
 from penstock.processing.stream_event import StreamEvent
+from penstock.processing.together import Span
 from tests.processing.office import until
 
 ALL = Rules(require_all=True)

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from penstock.processing.checkpoints.checkpoint import Advance, MemoryCheckpoints
 from penstock.processing.engine.rules import Rules
-from penstock.processing.handlers import Span, Together
 from penstock.processing.runners.inline import InlineProcessor
 from penstock.processing.runners.local import LocalProcessor
+from penstock.processing.together import Span, Together
 from tests.processing.drawn import batches, checked, rules
 from tests.processing.lives import TRANCHES, Appended, Log
 

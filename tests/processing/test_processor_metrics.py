@@ -18,13 +18,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from penstock.client import Client
 from penstock.processing import FeedSource, LocalProcessor
 from penstock.processing.engine.tranche import Batch
-from penstock.processing.handlers import Together
 from penstock.processing.metrics import ProcessorMetrics
 from penstock.processing.outcomes import Failure, done
 from penstock.processing.snapshot import Activity
 from penstock.processing.sources import FileSource, Source
 from penstock.processing.stats import Stats
 from penstock.processing.stream_event import StreamEvent
+from penstock.processing.together import Together
 from penstock.testing.live_hub import LiveHub
 from tests.docs.examples import ROOT, blocks
 from tests.unit.processing.engine.items import engine

@@ -9,8 +9,9 @@ import pytest
 from penstock.client import Client
 from penstock.processing import FeedSource, InlineProcessor, LocalProcessor, StreamEvent, react
 from penstock.processing.checkpoints import MemoryCheckpoints
+from penstock.processing.effects import Effect
 from penstock.processing.handlers import Handler
-from penstock.processing.reactions import Effect, Publisher
+from penstock.processing.reactions import Publisher
 from penstock.processing.targets import HubTarget, copy_streams
 from penstock.testing.live_hub import LiveHub
 

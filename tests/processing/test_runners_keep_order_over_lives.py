@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.processing.engine.rules import Rules
-from penstock.processing.handlers import Together
 from penstock.processing.runners.inline import InlineProcessor
 from penstock.processing.runners.local import LocalProcessor
+from penstock.processing.together import Together
 from tests.processing.drawn import batches, checked, rules
 from tests.processing.lives import TRANCHES, Appended, HonestCheckpoints, Journal, Log
 

@@ -23,11 +23,11 @@ from penstock.processing.checkpoints import MemoryCheckpoints
 from penstock.processing.checkpoints.checkpoint import Advance, PositionMove
 from penstock.processing.database import connector
 from penstock.processing.engine import Backoff
-from penstock.processing.handlers import Span, Together, Transactional
 from penstock.processing.outcomes import done_to
 from penstock.processing.runners import local, workers
 from penstock.processing.sources import MemorySource
 from penstock.processing.stream_event import StreamEvent
+from penstock.processing.together import Span, Together, Transactional
 from tests.failing import has_code
 from tests.processing.office import until
 from tests.processing.sql import execute, rows

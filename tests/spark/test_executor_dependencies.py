@@ -13,7 +13,7 @@ import penstock.spark.processors.calling
 import penstock.spark.processors.sources.feed_reading, penstock.spark.processors.sources.frames
 import penstock.spark.projections.folding, penstock.spark.projections.typed_rows
 from penstock.processing import StreamEvent  # For handlers.
-from penstock.processing.reactions import Effect  # For handlers.
+from penstock.processing.effects import Effect  # For handlers.
 from penstock.processing.handlers import by_kind  # For handlers.
 from penstock.processing.outcomes import done, done_to, retry, skip_to  # For handlers.
 print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))

@@ -51,7 +51,8 @@ from penstock.wire.log.reader.pages import Data
 
 if TYPE_CHECKING:
     from penstock.processing.engine.rules import Rules
-    from penstock.processing.handlers import Classify, Together
+    from penstock.processing.handlers import Classify
+    from penstock.processing.together import Together
 
 
 class AsyncClient(AsyncClosing):

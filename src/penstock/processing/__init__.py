@@ -15,7 +15,7 @@ The others are exported by the module of their subject:
 
     sources      checkpoints    targets      projections        the parts of a processor, and parts for special cases
     outcomes     done, done_to, retry, skip_to: the results of a handler; stats: its statistics
-    handlers     by_kind: a handler for each kind of event; Together: a handler of many streams at once
+    handlers     by_kind: a handler for each kind of event; together: Together, a handler of many streams at once
     engine       Backoff, Health
     batcher      gathers the writes of many handlers to one target
     duplicates   drops repeated events; changes and latest keep the newest change of each entity
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from penstock.processing.checkpoints.hub import HubCheckpoints
     from penstock.processing.engine.rules import Rules
     from penstock.processing.event_handler import handles
-    from penstock.processing.handlers import Transactional
     from penstock.processing.projections.projection import Projection
     from penstock.processing.reactions import react
     from penstock.processing.runners.inline import InlineProcessor
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from penstock.processing.sources.feed import FeedSource
     from penstock.processing.sources.subscription import SubscriptionSource
     from penstock.processing.stream_event import StreamEvent
+    from penstock.processing.together import Transactional
 else:
     __getattr__, __dir__ = export_lazily(
         __name__,
@@ -48,7 +48,7 @@ else:
             "processing.checkpoints.hub": ["HubCheckpoints"],
             "processing.engine.rules": ["Rules"],
             "processing.event_handler": ["handles"],
-            "processing.handlers": ["Transactional"],
+            "processing.together": ["Transactional"],
             "processing.projections.projection": ["Projection"],
             "processing.reactions": ["react"],
             "processing.runners.inline": ["InlineProcessor"],

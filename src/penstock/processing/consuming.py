@@ -11,9 +11,10 @@ from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.errors import BadParameter
 from penstock.processing.engine.rules import Rules
 from penstock.processing.event_handler import Terminated, end_on_signals, to_handler
-from penstock.processing.handlers import Classify, Handler, Together
+from penstock.processing.handlers import Classify, Handler
 from penstock.processing.runners.local import LocalProcessor
 from penstock.processing.sources.subscription import SubscriptionSource
+from penstock.processing.together import Together
 
 COMMIT_INTERVAL: Final = 1.0
 CANCELLED_INTERVAL: Final = 0.1

@@ -16,7 +16,7 @@ from contextlib import closing, contextmanager
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from penstock.client.log.cursor_statements import (
     ASYNC_CONNECTIONS,
@@ -34,8 +34,10 @@ from penstock.errors import (
     RequirementMissing,
     WrongTransaction,
 )
-from penstock.outbox.dialects import Dialect, to_numbered, to_pyformat
 from penstock.processing.parameters import redact
+
+if TYPE_CHECKING:
+    from penstock.outbox.dialects import Dialect
 
 __all__ = ["connector"]
 
@@ -334,6 +336,8 @@ class _Statements:
         text, given = load_statement(self._dialect, step.statement, self._table), step.parameters
         if self._dialect == "sqlite":
             return text, given
+        from penstock.outbox.dialects import to_numbered, to_pyformat  # Executors of Spark import this module.
+
         if not self._is_numbered:
             return to_pyformat(text), given
         text, names = to_numbered(text)
@@ -429,7 +433,7 @@ def _decode(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 @cache
-def load_statement(dialect: Dialect, name: str, table: str) -> str:
+def load_statement(dialect: "Dialect", name: str, table: str) -> str:
     """Return the text of a statement: from the dialect's own file, or from the file that both dialects share."""
     folder = files(__package__) / "statements"
     own = folder / dialect / f"{name}.sql"

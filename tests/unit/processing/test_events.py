@@ -8,6 +8,7 @@ import pytest
 from penstock.core.events.decoding import EventDecoder
 from penstock.core.events.encoding import encode_event
 from penstock.errors import BadParameter, EventUnusable
+from penstock.processing.effects import Effect, effect_id
 from penstock.processing.event import (
     FieldReader,
     decode_body,
@@ -19,7 +20,6 @@ from penstock.processing.event import (
     unwrap,
     wrap,
 )
-from penstock.processing.reactions import Effect, effect_id
 from penstock.processing.stream_event import StreamEvent
 from penstock.testing.factories import a_business_event, a_feed_event, an_event, an_event_type
 from penstock.wire.log.reader.pages import FeedEvent

@@ -29,13 +29,15 @@ from penstock.processing.batcher import AsyncBatcher, AsyncKeyedBatcher, Batcher
 from penstock.processing.changes import Changes
 from penstock.processing.checkpoints import DatabaseLeases, MemoryCheckpoints, SubscriptionCheckpoints
 from penstock.processing.duplicates import Duplicates
-from penstock.processing.handlers import Together, by_kind
+from penstock.processing.effects import Effect, effect_id
+from penstock.processing.handlers import by_kind
 from penstock.processing.history import Resequencer
 from penstock.processing.latest import Latest
 from penstock.processing.metrics import ProcessorMetrics, serve_metrics
-from penstock.processing.reactions import Effect, Publisher, effect_id
+from penstock.processing.reactions import Publisher
 from penstock.processing.sources import FileSource, Filtered, IterableSource, MemorySource, PeriodicSource
 from penstock.processing.targets import HubTarget, MessagedbTarget, copy_streams
+from penstock.processing.together import Together
 from penstock.processing.view import live
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_business_event, a_data_event, a_feed_event, a_new_event, an_event

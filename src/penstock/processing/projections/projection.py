@@ -21,10 +21,8 @@ import msgspec
 from penstock.core.groups.parking import is_before
 from penstock.errors import BadParameter, ProjectionBehind, ProjectionNotFound
 from penstock.processing.checkpoints.checkpoint import Checkpoints
-from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.database import Connect, connector, is_missing, lacks_table, transaction
 from penstock.processing.engine.tranche import Batch, Position, SourceItem, bad_index
-from penstock.processing.handlers import Span, Transactional
 from penstock.processing.outcomes import done_to
 from penstock.processing.parameters import check_count, check_function, check_kind, check_seconds
 from penstock.processing.projections.columns import (
@@ -37,9 +35,11 @@ from penstock.processing.projections.columns import (
 from penstock.processing.projections.table import Key, Row, Table
 from penstock.processing.sources.source import ReadRequest, Source, check_source
 
+# Executors of Spark import this module: what they may lack is imported on use.
 if TYPE_CHECKING:
     from penstock.processing.runners.inline import InlineProcessor
     from penstock.processing.runners.local import LocalProcessor
+    from penstock.processing.together import Span, Transactional
 
 
 NO_KEY: Final[Key] = ()
@@ -213,7 +213,7 @@ class ProjectionHandler:
         self._known: OrderedDict[Key, Row] = OrderedDict()
         self._written: dict[Key, Row] = {}
 
-    def __call__(self, connection: Any, spans: Sequence[Span]) -> list[Any]:
+    def __call__(self, connection: Any, spans: "Sequence[Span]") -> list[Any]:
         """Fold *spans* of entries into their rows; return the result of each.
 
         Raises:
@@ -229,7 +229,7 @@ class ProjectionHandler:
                 "projection-gone", projection=self._table.name, path="the database", positions=where
             ) from error
 
-    def _fold_all(self, connection: Any, spans: Sequence[Span]) -> list[Any]:
+    def _fold_all(self, connection: Any, spans: "Sequence[Span]") -> list[Any]:
         if self._is_shared:
             self._table.lock(connection)
         keys = [span.events[0].key for span in spans]
@@ -258,7 +258,7 @@ class ProjectionHandler:
         while len(self._known) > self._remember:
             self._known.popitem(last=False)
 
-    def _fold_span(self, row: Row | None, span: Span) -> tuple[Row | None, Any]:
+    def _fold_span(self, row: Row | None, span: "Span") -> tuple[Row | None, Any]:
         """Return the row with a span folded in, None if it is unchanged; and the result of the span."""
         folded, failed, error = self._fold(row, span.events[0].line, span.events)
         if failed is None or folded is None:
@@ -432,6 +432,7 @@ class Projection(Generic[S]):
             self.table.switch(connection)
 
     def _await_built(self, connect: Connect, shown: str, timeout: float) -> None:
+        from penstock.processing.checkpoints.database import DatabaseCheckpoints
 
         own, deadline = DatabaseCheckpoints(connect, self.processor), time.monotonic() + timeout
         there = find_built_positions(DatabaseCheckpoints(connect, shown))
@@ -443,7 +444,9 @@ class Projection(Generic[S]):
                     raise
             time.sleep(PAUSE_SECONDS)
 
-    def _handler(self, database: str | Connect, *, is_shared: bool = False) -> Transactional:
+    def _handler(self, database: str | Connect, *, is_shared: bool = False) -> "Transactional":
+        from penstock.processing.checkpoints.database import DatabaseCheckpoints
+        from penstock.processing.together import Transactional
 
         connect = connector(database)
         checkpoints = DatabaseCheckpoints(connect, self.processor)

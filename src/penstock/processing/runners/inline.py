@@ -13,7 +13,7 @@ from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.stream import Call
-from penstock.processing.handlers import Classify, Handler, StreamCaller, Together, Transactional
+from penstock.processing.handlers import Classify, Handler, StreamCaller
 from penstock.processing.parameters import check_seconds, check_whole
 from penstock.processing.progress import Progress
 from penstock.processing.runners.observer import choose_name
@@ -21,6 +21,7 @@ from penstock.processing.runners.processor import approve_missing, choose_checkp
 from penstock.processing.runners.workers import EngineAccess, GroupCaller
 from penstock.processing.snapshot import Snapshot, SourceAnswer, Tally, take_snapshot
 from penstock.processing.sources.source import Source, check_source
+from penstock.processing.together import Together, Transactional
 
 VAIN_MAX: Final = 1_000
 """Number of calls without progress, at one moment of the clock, after which a stream counts as an endless loop."""

@@ -21,7 +21,7 @@ from penstock.processing.checkpoints.leases import DatabaseLeases, Leases
 from penstock.processing.database import writes_alone
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
-from penstock.processing.handlers import Classify, Handler, StreamCaller, Together, Transactional
+from penstock.processing.handlers import Classify, Handler, StreamCaller
 from penstock.processing.parameters import check_function, is_coroutine_function
 from penstock.processing.progress import Progress
 from penstock.processing.runners.background import (
@@ -37,6 +37,7 @@ from penstock.processing.runners.observer import ProcessorObserver, choose_name
 from penstock.processing.runners.processor import Processor, choose_checkpoints
 from penstock.processing.runners.workers import CANCEL_TIMEOUT, EngineAccess, GroupWorker, WorkerTasks, WorkerThreads
 from penstock.processing.sources.source import Source, check_source
+from penstock.processing.together import Together, Transactional
 
 LOOK_INTERVAL: Final = 0.5
 """Maximum seconds between checks for due commits, overdue calls and bad health."""

@@ -16,13 +16,13 @@ from penstock.errors import AlreadyUsed, BadParameter, PenstockError, Unavailabl
 from penstock.processing.checkpoints.checkpoint import Checkpoints, MemoryCheckpoints, check_checkpoints
 from penstock.processing.checkpoints.hub import SubscriptionCheckpoints
 from penstock.processing.engine.engine import Engine
-from penstock.processing.handlers import Transactional
 from penstock.processing.parameters import check_number
 from penstock.processing.progress import Progress
 from penstock.processing.runners.background import ProcessorEnded, RequestQueue
 from penstock.processing.runners.observer import ProcessorObserver
 from penstock.processing.snapshot import BusyStream, Snapshot
 from penstock.processing.sources.subscription import find_subscription
+from penstock.processing.together import Transactional
 from penstock.wire.http import is_transient
 
 _log: Final = logging.getLogger("penstock.processing")

@@ -34,21 +34,13 @@ from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.database import is_blameless, is_broken, is_overdue, is_passing, transaction
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.stream import Call
-from penstock.processing.handlers import (
-    AWAY,
-    AWAY_SECONDS,
-    Classify,
-    StreamCaller,
-    Together,
-    Transactional,
-    is_interrupt,
-    to_failure,
-)
+from penstock.processing.handlers import Classify, StreamCaller, is_interrupt, to_failure
 from penstock.processing.outcomes import Failure, Outcome, to_timeout
 from penstock.processing.progress import Progress, ResultsRejected
 from penstock.processing.runners.background import CallResult, Mailbox, ProcessorEnded, RequestQueue
 from penstock.processing.runners.leaseholder import Leaseholder
 from penstock.processing.snapshot import Cpu, Tally
+from penstock.processing.together import AWAY, AWAY_SECONDS, Together, Transactional
 
 
 class WorkerThreads:

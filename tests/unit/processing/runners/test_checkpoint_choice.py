@@ -9,12 +9,12 @@ from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.hub import HubCheckpoints, SubscriptionCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.engine.rules import Rules
-from penstock.processing.handlers import Transactional
 from penstock.processing.runners.leaseholder import check_leases
 from penstock.processing.runners.processor import choose_checkpoints
 from penstock.processing.sources.filtered import Filtered
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.sources.subscription import SubscriptionSource
+from penstock.processing.together import Transactional
 
 HUB = "http://127.0.0.1:1"
 

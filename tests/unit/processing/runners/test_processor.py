@@ -6,9 +6,9 @@ import pytest
 
 from penstock.errors import AlreadyUsed, BadParameter, Unavailable
 from penstock.processing.checkpoints.checkpoint import MemoryCheckpoints
-from penstock.processing.handlers import Together
 from penstock.processing.runners.local import LocalProcessor
 from penstock.processing.sources.memory import MemorySource
+from penstock.processing.together import Together
 from tests.failing import has_code
 
 SOON_SECONDS = 300.0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.client.subscriptions.stream_protocol import SubscriptionBatch
 from penstock.errors import BadParameter
-from penstock.processing.reactions import effect_id
+from penstock.processing.effects import effect_id
 from penstock.processing.sources.feed_position import FeedPosition
 from penstock.processing.sources.subscription import BatchPosition, DeliveredPartition, Sent, SubscribedEvents
 from penstock.processing.stream_event import StreamEvent
