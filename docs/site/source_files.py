@@ -17,7 +17,7 @@ FOLDER: Final = "files"
 _TEMPLATE: Final = Path(__file__).parent / "templates" / "source_file.html"
 _METADATA: Final = "shown_files"
 _LANGUAGES: Final = {".py": "python", ".sql": "sql", ".toml": "toml", ".yml": "yaml", ".yaml": "yaml"}
-_DOWNLOADED: Final = {".ipynb"}
+_DOWNLOADED: Final = {".ipynb", ".png"}
 
 
 class LinksToFiles(SphinxTransform):
