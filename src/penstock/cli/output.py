@@ -87,7 +87,7 @@ def number(value: int) -> str:
 def plural(count: int, thing: str) -> str:
     """Return how many of *thing* there are, in words.
 
-    >>> counted(1, "event"), counted(2500, "event")
+    >>> plural(1, "event"), plural(2500, "event")
     ('1 event', '2 500 events')
     """
     return f"{number(count)} {thing}" if count == 1 else f"{number(count)} {thing}s"

@@ -69,7 +69,7 @@ def read_position(given: str, before: int | str | None) -> int | str:
     Raises:
         BadParameter: it is of another sort than that.
 
-    >>> checked_position("17", "2:30"), checked_position("1:17", None), checked_position("17", 30)
+    >>> read_position("17", "2:30"), read_position("1:17", None), read_position("17", 30)
     ('2:17', '1:17', 17)
     """
     if isinstance(before, int):
