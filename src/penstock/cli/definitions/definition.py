@@ -157,6 +157,8 @@ class Library:
         Raises:
             Unreadable: the file cannot be read, or holds no document.
         """
+        if "\0" in str(file):
+            raise Unreadable(place, f"{str(file)!r} cannot be read: no name of a file has a NUL")
         try:
             return self.documents(Path(os.path.normpath(file)))[0]
         except OSError as error:

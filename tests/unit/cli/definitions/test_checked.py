@@ -59,6 +59,16 @@ def test_any_definition_can_be_reported(
     assert all(each["locations"][0]["physicalLocation"]["region"]["startLine"] == 1 for each in results)
 
 
+def test_reference_to_a_file_whose_name_has_a_nul_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({"name": "a", "schema": {"$ref": "\0"}}))
+
+    found, wrong = read_definitions([file])
+
+    assert not found
+    assert ["no name of a file has a NUL" in error.reason for error in wrong] == [True]
+
+
 def test_schema_of_another_language_or_dialect_is_an_error(tmp_path: Path) -> None:
     [avro] = check_definitions(read(tmp_path, "name: a\nschema: {type: avro_schema, schema: '{}'}\n"))
     [null] = check_definitions(read(tmp_path, "name: a\nschema: {type: object, $schema: null}\n"))
