@@ -115,7 +115,7 @@ def describe_peers(kept: Path = KEPT) -> list[str]:
         return [_TITLE, "", _HEAD, "", _NOT_YET, ""]
     parts = [_TITLE, "", _HEAD, ""]
     parts += [
-        f"Measured on {run.on} at {run.revision}, {run.rounds} rounds, logs of {run.events:,} events:".replace(",", " ")
+        f"Measured on {run.on} at {run.revision}, {run.rounds} rounds, logs of {run.events} events:"
     ]
     parts += ["", *(f"- {name}: {text}" for name, text in run.machine.items()), ""]
     if run.failed:
