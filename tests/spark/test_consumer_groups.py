@@ -9,7 +9,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from penstock.client import Client, NewPosition, PositionReset
-from penstock.spark.columns import source_schema, wanted_columns
+from penstock.spark.columns import choose_columns, source_schema
 from penstock.spark.mirror import LOOK_INTERVAL
 from penstock.spark.options import parse_options
 from penstock.spark.stream import FeedStreamReader
@@ -86,7 +86,7 @@ def test_reset_to_the_end_is_no_loss_after_the_end_was_looked_up(
 ) -> None:
     publish(range(10))
     chosen = parse_options(options | {"consumerGroup": group})
-    reader = FeedStreamReader(chosen, wanted_columns(source_schema(chosen), chosen), {})
+    reader = FeedStreamReader(chosen, choose_columns(source_schema(chosen), chosen), {})
     start = reader.initialOffset()
     if not follows:
         reader.prepareForTriggerAvailableNow()

@@ -11,7 +11,7 @@ from pyspark.sql.functions import col
 
 import penstock.spark
 from penstock.errors import BadParameter
-from penstock.spark.traversals.numbering import numbered
+from penstock.spark.traversals.numbering import number_rows
 from penstock.spark.traversals.query import write_numbered
 from tests.exhaustive import exhaustive
 
@@ -115,7 +115,7 @@ def test_failed_traversal_is_repeated_from_its_first_row(traversals: Traversals)
 def test_rows_are_numbered_without_a_shuffle(spark: SparkSession, made: Callable[[SparkSession], DataFrame]) -> None:
     rows = made(spark).persist()
     try:
-        found = numbered(rows, 7 * SECOND)
+        found = number_rows(rows, 7 * SECOND)
 
         positions = [row["position"] for row in found.select("position").collect()]
         assert sorted(positions) == list(range(7 * SECOND, 7 * SECOND + rows.count()))
@@ -129,7 +129,7 @@ def test_rows_are_numbered_without_a_shuffle(spark: SparkSession, made: Callable
 def test_sorted_rows_are_numbered_in_their_order(spark: SparkSession) -> None:
     rows = spark.range(1_000).repartition(4).orderBy(col("id").desc()).persist()
     try:
-        found = numbered(rows, 0).select("id", "position").collect()
+        found = number_rows(rows, 0).select("id", "position").collect()
         assert all(row["id"] + row["position"] == 999 for row in found)
     finally:
         rows.unpersist()

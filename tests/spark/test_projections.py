@@ -220,7 +220,7 @@ def test_replay_changes_no_file(spark: SparkSession, hub: LiveHub, feed: Custome
     assert (of_none.events, of_none.changed) == (10, 0), "they belong to no row"
 
     told = VersionFolder(path, "days_v1")
-    now = told.told(spark)
+    now = told.load_note(spark)
     told.tell(spark, now, now._replace(round="by-hand", positions={}))
     again = project(spark, target, hub.url, feed.name)
     assert (again.events, again.changed) == (210, 0)

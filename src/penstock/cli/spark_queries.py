@@ -20,7 +20,7 @@ from penstock.cli.hub import find_credential
 from penstock.cli.output import age, number, print_json_line, progress, say, tell
 from penstock.client import Client, TokenFile
 from penstock.errors import PenstockError
-from penstock.spark.failed_tasks import told_of
+from penstock.spark.failed_tasks import find_task_error
 from penstock.spark.laptop import REMOTE
 from penstock.spark.options import credential_of, parse_options
 from penstock.spark.pipelines import Report, watch
@@ -135,7 +135,7 @@ def _find_reason(said: str) -> str:
     >>> _find_reason("[STREAM_FAILED] x: Traceback:\n  File\nOSError: the disk is full\n\tat java")
     'OSError: the disk is full'
     """
-    if ours := told_of(said):
+    if ours := find_task_error(said):
         return ours.detail
     others = re.findall(r"^(?:\w+\.)*\w+(?:Error|Exception): .+", said, re.MULTILINE)
     return str(others[-1]) if others else said.splitlines()[0]
@@ -193,13 +193,13 @@ def remote_spark(server: str, name: str, config: Mapping[str, str]) -> Iterator[
         ModuleNotFoundError: a library that a client of Spark Connect needs is missing; the message names it.
     """
     from penstock.spark import session
-    from penstock.spark.laptop import shown_server
+    from penstock.spark.laptop import hide_token
 
     parts = urlsplit(server)
     try:  # Spark's client would try for many minutes.
         socket.create_connection((parts.hostname or "", parts.port or REMOTE_PORT), CONNECT_SECONDS_MAX).close()
     except (OSError, ValueError) as error:  # A port may be none.
-        raise CommandFailure(f"no server of Spark Connect answers at {shown_server(server)}: {error}") from error
+        raise CommandFailure(f"no server of Spark Connect answers at {hide_token(server)}: {error}") from error
     spark = session(name, master=server, config=config)
     try:
         yield spark

@@ -10,19 +10,22 @@ from penstock.spark.options import SourceOptions, bad_option
 _log: Final = logging.getLogger("penstock.spark")
 
 
-def marked(places: Mapping[str, FeedPlace], versions: Mapping[str, str], reset: int | None) -> dict[str, FeedPlace]:
+def add_versions(
+    places: Mapping[str, FeedPlace], versions: Mapping[str, str], reset: int | None
+) -> dict[str, FeedPlace]:
     """Return *places* as they are kept: with the versions of the schemas in use, and the newest reset heeded.
 
-    >>> marked({"a": FeedPlace(1, (7,))}, {"a": "1.0.0"}, None)["a"].schema
+    >>> add_versions({"a": FeedPlace(1, (7,))}, {"a": "1.0.0"}, None)["a"].schema
     '1.0.0'
     """
     return {name: place._replace(schema=versions.get(name), reset=reset) for name, place in places.items()}
 
 
-def left_out(places: Mapping[str, FeedPlace], wanted: Collection[str]) -> dict[str, FeedPlace]:
+def find_unwanted_places(places: Mapping[str, FeedPlace], wanted: Collection[str]) -> dict[str, FeedPlace]:
     """Return those of *places* whose event types are not *wanted* now: they stay until they are wanted again.
 
-    >>> left_out({"a": FeedPlace(1, (7,), begun=FeedPlace(1, (3,))), "b": FeedPlace(1, (4,))}, ["b"])["a"].begun is None
+    >>> places = {"a": FeedPlace(1, (7,), begun=FeedPlace(1, (3,))), "b": FeedPlace(1, (4,))}
+    >>> find_unwanted_places(places, ["b"])["a"].begun is None
     True
     """
     return {name: place._replace(begun=None) for name, place in places.items() if name not in wanted}

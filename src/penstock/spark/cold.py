@@ -20,7 +20,7 @@ from penstock.spark.connection import ColdFiles, SealedFile
 from penstock.spark.heads import Heads
 from penstock.spark.planning import Range
 from penstock.spark.reading import PagePart, PageSource
-from penstock.spark.shape import needed_columns
+from penstock.spark.shape import find_needed_columns
 from penstock.typed import RESCUED, TYPED
 from penstock.typed.selection import MemberSelection, select_members
 
@@ -44,7 +44,7 @@ class ColdPages(PageSource):
         self._find = find
         self._storage = open_storage(url)
         self._wanted = {column.name for column in columns}
-        needed = needed_columns(columns)
+        needed = find_needed_columns(columns)
         self._columns = [name for name in SCHEMA.names if name in needed or name == "offset"]
         events = next((column.events for column in columns if column.events), None)
         self._events = None if events is None else arrow_type(events)

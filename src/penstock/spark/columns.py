@@ -79,7 +79,7 @@ def source_schema(options: SourceOptions, events: Registered | None = None) -> S
     return StructType(fields)
 
 
-def wanted_columns(schema: StructType, options: SourceOptions) -> tuple[QueryColumn, ...]:
+def choose_columns(schema: StructType, options: SourceOptions) -> tuple[QueryColumn, ...]:
     """Return the columns of *schema*, which may be some of the source's: a query that needs fewer is faster.
 
     Typed events may be any struct: its members are looked for.

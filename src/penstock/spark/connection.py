@@ -15,13 +15,13 @@ from penstock.errors import GroupNotFound
 from penstock.schema.traversal import Schema
 from penstock.spark.authorization import ANONYMOUS, Credential
 from penstock.spark.heads import Heads, parse_heads
-from penstock.spark.http import asked, opened
+from penstock.spark.http import open_answer, send_request
 from penstock.spark.mirror import Reset
 from penstock.spark.offsets import FeedPlace
 from penstock.spark.options import AskedOffsets
 from penstock.spark.patience import patiently
 from penstock.spark.planning import Range
-from penstock.spark.reading import PagePart, sifted
+from penstock.spark.reading import PagePart, sift
 from penstock.wire.log.feedapi import ARROW, CURSOR_HEADER, LEFT_OUT_HEADER, feed_token
 from penstock.wire.log.nakadi import parse_offset
 
@@ -76,7 +76,7 @@ class RemoteHub:
             Unreachable, Unavailable: the hub has not answered for too long.
         """
         address = f"{self._of(event_type)}/partitions"
-        return self._patiently(lambda: self._told(address, lambda told: parse_heads(event_type, told)))
+        return self._patiently(lambda: self._ask(address, lambda told: parse_heads(event_type, told)))
 
     def since(self, event_type: str, time: str) -> AskedOffsets:
         """Return, by partition, the first offset that was received at *time* or later; where it ends if there is none.
@@ -86,9 +86,9 @@ class RemoteHub:
             Unreachable, Unavailable: the hub has not answered for too long.
         """
         address = f"{self._of(event_type)}/cursors?{urlencode({'at': time})}"
-        return self._patiently(lambda: self._told(address, _offsets))
+        return self._patiently(lambda: self._ask(address, _offsets))
 
-    def registered(self, event_type: str, version: str | None) -> RegisteredSchema:
+    def load_schema(self, event_type: str, version: str | None) -> RegisteredSchema:
         """Return the schema of an event type, of its newest *version* where None is given.
 
         Raises:
@@ -96,12 +96,12 @@ class RemoteHub:
             Unreachable, Unavailable: the hub has not answered for too long.
         """
         address = self._of(event_type)
-        category = self._patiently(lambda: self._told(address, lambda told: str(told["category"])))
+        category = self._patiently(lambda: self._ask(address, lambda told: str(told["category"])))
 
         def read(told: Any) -> RegisteredSchema:
             return RegisteredSchema(str(told["version"]), category, json.loads(told["schema"]))
 
-        return self._patiently(lambda: self._told(f"{address}/schemas/{version or 'latest'}", read))
+        return self._patiently(lambda: self._ask(f"{address}/schemas/{version or 'latest'}", read))
 
     def page(self, wanted: Range, *, with_headers: bool) -> Iterator[PagePart]:
         """Read events from the start of *wanted* on, a page at most; one attempt.
@@ -122,13 +122,13 @@ class RemoteHub:
         address = f"{self.url}/feeds/{quote(wanted.event_type, safe='')}/events?{urlencode(query)}"
         with ExitStack() as exits:
             answer = self.credential.send(
-                lambda headers: exits.enter_context(opened(address, ARROW, headers=headers)),
+                lambda headers: exits.enter_context(open_answer(address, ARROW, headers=headers)),
             )
             stream = exits.enter_context(pa.ipc.open_stream(answer.body))
             left_out = answer.headers.get(LEFT_OUT_HEADER.lower())
             if left_out is not None:
                 cursor = answer.headers.get(CURSOR_HEADER.lower(), "")
-                yield from sifted(list(stream), wanted, left_out, cursor)
+                yield from sift(list(stream), wanted, left_out, cursor)
                 return
             end = wanted.start
             for batch in stream:
@@ -142,7 +142,7 @@ class RemoteHub:
             PenstockError: what the hub answers, or that the connection failed.
         """
         query = urlencode({"partition": wanted.partition, "offset": wanted.start})
-        return self._told(f"{self._of(wanted.event_type)}/cold-files?{query}", _cold_files)
+        return self._ask(f"{self._of(wanted.event_type)}/cold-files?{query}", _cold_files)
 
     def resets(self, group: str, after: int) -> list[Reset]:
         """Return what a consumer group was reset to after the reset of that number, the newest first.
@@ -154,7 +154,7 @@ class RemoteHub:
         at = address = f"{self.url}/groups/{quote(group, safe='')}/history?limit={RESETS_ASKED}"
         while True:
             try:
-                items, goes_on = self._patiently(partial(self._told, address, _history))
+                items, goes_on = self._patiently(partial(self._ask, address, _history))
             except GroupNotFound:
                 return []
             found += [reset for reset in items if reset.id > after]
@@ -177,13 +177,13 @@ class RemoteHub:
             for partition, offset in enumerate(place.offsets)
         ]
         body = {"kind": SPARK, "items": items}
-        self._patiently(lambda: self.credential.send(lambda headers: asked(address, body, headers=headers)))
+        self._patiently(lambda: self.credential.send(lambda headers: send_request(address, body, headers=headers)))
 
     def _of(self, event_type: str) -> str:
         return f"{self.url}/event-types/{quote(event_type, safe='')}"
 
-    def _told(self, address: str, read: Callable[[Any], Result]) -> Result:
-        found: Result = self.credential.send(lambda headers: asked(address, headers=headers, read=read))
+    def _ask(self, address: str, read: Callable[[Any], Result]) -> Result:
+        found: Result = self.credential.send(lambda headers: send_request(address, headers=headers, read=read))
         return found
 
     def _patiently(self, attempt: Callable[[], Result]) -> Result:

@@ -20,10 +20,10 @@ class TaskError(NamedTuple):
     detail: str
 
 
-def told_of(said: str) -> TaskError | None:
+def find_task_error(said: str) -> TaskError | None:
     r"""Return the last error of ours that Spark speaks of: the others are what it came from. None: it speaks of none.
 
-    >>> told_of("[STREAM_FAILED] x: Traceback:\n  File\npenstock.errors.log.EventsLost: 7 are gone\n\tat java")
+    >>> find_task_error("[STREAM_FAILED] x: Traceback:\n  File\npenstock.errors.log.EventsLost: 7 are gone\n\tat java")
     TaskError(kind='EventsLost', detail='7 are gone')
     """
     found = _OURS.findall(said)

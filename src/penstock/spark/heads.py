@@ -119,7 +119,7 @@ def settle(event_type: str, start: FeedPlace, heads: Heads, *, fail_on_loss: boo
         EventsLost: events are gone that were not read, and that is to fail.
     """
     if start.epoch != heads.epoch:
-        reason = recreated(start.epoch, heads.epoch)
+        reason = explain_new_epoch(start.epoch, heads.epoch)
         report_loss(fail_on_loss, event_type=event_type, partition=None, lost=None, reason=reason)
         return heads.floors
     added = (0,) * (len(heads.nexts) - len(start.offsets))
@@ -134,10 +134,10 @@ def settle(event_type: str, start: FeedPlace, heads: Heads, *, fail_on_loss: boo
     return tuple(offsets)
 
 
-def raised(heads: Heads, place: FeedPlace | None) -> Heads:
+def raise_heads(heads: Heads, place: FeedPlace | None) -> Heads:
     """Return *heads* raised to *place*, which the feed is known to have reached.
 
-    >>> raised(Heads(1, (0, 0), (7, 4)), FeedPlace(1, (9, 2))).nexts
+    >>> raise_heads(Heads(1, (0, 0), (7, 4)), FeedPlace(1, (9, 2))).nexts
     (9, 4)
     """
     if place is None or place.epoch != heads.epoch:
@@ -146,7 +146,7 @@ def raised(heads: Heads, place: FeedPlace | None) -> Heads:
     return heads._replace(nexts=tuple(map(max, heads.nexts, seen)))
 
 
-def recreated(was: int, now: int) -> str:
+def explain_new_epoch(was: int, now: int) -> str:
     """Return why events of the epoch *was* are gone."""
     return f"the feed was created again, or a backup was put back: its epoch was {was} and is {now} now"
 

@@ -90,7 +90,7 @@ def carry_out(
         run.close()
 
 
-def asked(
+def send_request(
     address: str,
     body: Any = None,
     *,
@@ -137,10 +137,10 @@ class OpenAnswer(NamedTuple):
 
 
 @contextmanager
-def opened(
+def open_answer(
     address: str, media_type: str, *, headers: Mapping[str, str] | None = None, wanted: str = HUB
 ) -> Iterator[OpenAnswer]:
-    """Open *address* to read its answer as it comes. See `asked`; here the block may raise ConnectionLost, too."""
+    """Open *address* to read its answer as it comes. See `send_request`; the block may raise ConnectionLost, too."""
     request = HttpRequest(method="GET", url=address, headers={"accept": media_type})
     run = ExchangeRun(QueryHttp(headers or {}), _read_chunks(request, wanted))
     try:

@@ -76,12 +76,12 @@ def json_text(values: pa.Array, kind: DataType, name: str, as_text: Collection[s
             return _object(values, kind, name, as_text)
         case ArrayType():
             items = json_text(values.flatten(), kind.elementType, f"{name}[]", as_text)
-            return _enclosed(b"[", _joined(values, _with_nulls(items)), b"]")
+            return _enclose(b"[", _join_lists(values, _with_nulls(items)), b"]")
         case MapType():
             entries = values.cast(pa.list_(pa.struct([values.type.key_field, values.type.item_field])))
             keys, items = entries.flatten().flatten()
             texts = _with_nulls(json_text(items, kind.valueType, f"{name}{{}}", as_text))
-            return _enclosed(b"{", _joined(entries, _join(_string(keys), texts, b":")), b"}")
+            return _enclose(b"{", _join_lists(entries, _join(_string(keys), texts, b":")), b"}")
         case DecimalType() if name in as_text:
             return _decimal_string(values, kind.scale)
     return _SIMPLE[type(kind)](values)
@@ -105,7 +105,7 @@ def _object(values: pa.Array, kind: StructType, name: str, as_text: Collection[s
     return pc.if_else(values.is_valid(), joined, pa.scalar(None, _TEXT)) if values.null_count else joined
 
 
-def _joined(lists: pa.Array, items: pa.Array) -> pa.Array:
+def _join_lists(lists: pa.Array, items: pa.Array) -> pa.Array:
     """Return the *items* of each of *lists*, whose flattened values they stand for, with commas between them."""
     lengths = pc.list_value_length(lists).fill_null(0)
     ends = pc.cumulative_sum(lengths)
@@ -118,7 +118,7 @@ def _with_nulls(texts: pa.Array) -> pa.Array:
     return texts.fill_null(pa.scalar(b"null", _TEXT)) if texts.null_count else texts
 
 
-def _enclosed(start: bytes, texts: pa.Array, end: bytes) -> pa.Array:
+def _enclose(start: bytes, texts: pa.Array, end: bytes) -> pa.Array:
     return _join(start, texts, end, b"")
 
 
@@ -134,7 +134,7 @@ def _string(values: pa.Array) -> pa.Array:
     if pc.any(special).as_py():
         escaped = [_escape(text) for text in texts.filter(special).to_pylist()]
         texts = pc.replace_with_mask(texts, special.fill_null(False), pa.array(escaped, _TEXT))
-    return _enclosed(b'"', texts, b'"')
+    return _enclose(b'"', texts, b'"')
 
 
 def _escape(text: bytes) -> bytes:
@@ -151,7 +151,7 @@ def _number(values: pa.Array) -> pa.Array:
     strange = pc.invert(pc.is_finite(values))
     if pc.any(strange).as_py():
         words = pc.if_else(pc.is_nan(values), "NaN", pc.if_else(pc.greater(values, 0), "Infinity", "-Infinity"))
-        texts = pc.if_else(strange, _enclosed(b'"', words.cast(_TEXT), b'"').cast(pa.large_string()), texts)
+        texts = pc.if_else(strange, _enclose(b'"', words.cast(_TEXT), b'"').cast(pa.large_string()), texts)
     return texts.cast(_TEXT)
 
 
@@ -163,16 +163,16 @@ def _decimal_string(values: pa.Array, scale: int) -> pa.Array:
         texts = pc.replace_with_mask(texts, is_scientific.fill_null(False), pa.array(plain, pa.string()))
     if scale > 0:
         texts = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
-    return _enclosed(b'"', texts.cast(_TEXT), b'"')
+    return _enclose(b'"', texts.cast(_TEXT), b'"')
 
 
 def _base64(values: pa.Array) -> pa.Array:
     texts = [None if value is None else b64encode(value) for value in values.to_pylist()]
-    return _enclosed(b'"', pa.array(texts, _TEXT), b'"')
+    return _enclose(b'"', pa.array(texts, _TEXT), b'"')
 
 
 def _date(values: pa.Array) -> pa.Array:
-    return _enclosed(b'"', _days(values.cast(pa.int32()).cast(pa.int64())).cast(_TEXT), b'"')
+    return _enclose(b'"', _days(values.cast(pa.int32()).cast(pa.int64())).cast(_TEXT), b'"')
 
 
 def _days(days: pa.Array) -> pa.Array:
@@ -194,11 +194,11 @@ def _far_date(days: int) -> str:
 
 
 def _moment(values: pa.Array) -> pa.Array:
-    return _enclosed(b'"', _clock(values), b'Z"')
+    return _enclose(b'"', _clock(values), b'Z"')
 
 
 def _local_moment(values: pa.Array) -> pa.Array:
-    return _enclosed(b'"', _clock(values), b'"')
+    return _enclose(b'"', _clock(values), b'"')
 
 
 def _clock(values: pa.Array) -> pa.Array:

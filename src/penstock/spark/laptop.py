@@ -55,7 +55,7 @@ def session(
         return active
     server = server_of(master, os.environ)
     if server is not None:
-        return _connected(app_name, server, _TIME_ZONE | dict(config or {}))
+        return _connect(app_name, server, _TIME_ZONE | dict(config or {}))
     check_java(os.environ)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -111,21 +111,21 @@ def server_of(master: str | None, environment: Mapping[str, str]) -> str | None:
     if master.startswith(REMOTE):
         return master
     if remote is not None:
-        allowed = f"a server of Spark Connect, {REMOTE}…, as long as SPARK_REMOTE is set: it is {shown_server(remote)}"
+        allowed = f"a server of Spark Connect, {REMOTE}…, as long as SPARK_REMOTE is set: it is {hide_token(remote)}"
         raise BadParameter(parameter="master", value=master, allowed=allowed)
     return None
 
 
-def shown_server(server: str) -> str:
+def hide_token(server: str) -> str:
     """Return the address of a server of Spark Connect without what may be secret in it.
 
-    >>> shown_server("sc://spark.example:443/;use_ssl=true;token=secret")
+    >>> hide_token("sc://spark.example:443/;use_ssl=true;token=secret")
     'sc://spark.example:443'
     """
     return server.partition(";")[0].rstrip("/")
 
 
-def _connected(app_name: str, server: str, config: Mapping[str, str]) -> "SparkSession":
+def _connect(app_name: str, server: str, config: Mapping[str, str]) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(app_name).remote(server)

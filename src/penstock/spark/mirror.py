@@ -54,7 +54,7 @@ class Mirror:
 
     def rewound(self, start: Mapping[str, FeedPlace]) -> tuple[dict[str, FeedPlace], int]:
         """Return the places that were reset since *start*, and the number of the last reset that they include."""
-        newest = heeded(start)
+        newest = find_newest_reset(start)
         if newest is None:  # The checkpoint is from before the query had a group.
             newest = self.newest() if self._heeded is None else self._heeded
         if self._clock() < self._looked_at + LOOK_INTERVAL and newest == self._heeded:
@@ -84,6 +84,6 @@ class Mirror:
         self._told, self._told_at = places, self._clock()
 
 
-def heeded(places: Mapping[str, FeedPlace]) -> int | None:
+def find_newest_reset(places: Mapping[str, FeedPlace]) -> int | None:
     """Return the number of the newest reset that is heeded at *places*; None: none ever was looked for."""
     return max((place.reset for place in places.values() if place.reset is not None), default=None)

@@ -125,7 +125,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     Raises:
         BadParameter: one is missing, unknown or wrong; the error has its name, its value and the allowed values.
     """
-    values = known_options(given, NAMES)
+    values = select_options(given, NAMES)
     event_types = event_types_of(values)
     chosen: dict[str, Any] = {}
     for name, attribute, parse in _PARSERS:
@@ -139,7 +139,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     return options
 
 
-def known_options(given: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+def select_options(given: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     """Return what is *given* by the *names* that there are, without what is Spark's own business.
 
     Raises:
@@ -321,7 +321,7 @@ def _cold_tier(name: str, text: str) -> str:
     try:
         open_storage(text.strip())
     except BadParameter:
-        raise bad_option(name, shown_location(text), ALLOWED) from None
+        raise bad_option(name, hide_key(text), ALLOWED) from None
     return text.strip()
 
 
@@ -380,7 +380,7 @@ _PARSERS: Final = (
 )
 
 
-def _asked(name: str, text: str, event_types: tuple[str, ...]) -> Asked:
+def _parse_offsets(name: str, text: str, event_types: tuple[str, ...]) -> Asked:
     allowed = _ALLOWED_OFFSETS if name == "startingOffsets" else _ALLOWED_OFFSETS.removeprefix("earliest, ")
     if not text.strip().startswith("{"):
         place = _start(name, text, allowed)
@@ -391,7 +391,9 @@ def _asked(name: str, text: str, event_types: tuple[str, ...]) -> Asked:
     if strays := sorted(set(given) - set(event_types)):
         raise bad_option(name, text[:200], f"event types that eventType names; {', '.join(strays)} is none of them")
     return {
-        event_type: _time(name, places, allowed) if isinstance(places, str) else _asked_of_one(name, places, allowed)
+        event_type: _time(name, places, allowed)
+        if isinstance(places, str)
+        else _parse_partition_offsets(name, places, allowed)
         for event_type, places in given.items()
     }
 
@@ -411,7 +413,7 @@ def _time(name: str, text: str, allowed: str) -> AskedTime:
     raise bad_option(name, text, allowed)
 
 
-def _asked_of_one(name: str, places: object, allowed: str) -> AskedOffsets:
+def _parse_partition_offsets(name: str, places: object, allowed: str) -> AskedOffsets:
     if not isinstance(places, dict):
         raise bad_option(name, places, allowed)
     epoch = places.get("epoch")
@@ -434,16 +436,16 @@ def is_whole(value: object, lowest: int) -> bool:
 
 
 _PARSERS_BY_TYPE: Final = (
-    ("startingOffsets", "starting_offsets", _asked),
-    ("endingOffsets", "ending_offsets", _asked),
+    ("startingOffsets", "starting_offsets", _parse_offsets),
+    ("endingOffsets", "ending_offsets", _parse_offsets),
     ("schemaVersion", "schema_versions", _versions),
 )
 
 
-def shown_location(location: str) -> str:
+def hide_key(location: str) -> str:
     """Return a path of Hadoop's style without the key and the secret that may be in it.
 
-    >>> shown_location("s3://KEY:SECRET@lake/landing"), shown_location("abfss://lake@shop.example/landing")
+    >>> hide_key("s3://KEY:SECRET@lake/landing"), hide_key("abfss://lake@shop.example/landing")
     ('s3://…@lake/landing', 'abfss://lake@shop.example/landing')
     """
     return _SECRET.sub(r"\1…@", location)

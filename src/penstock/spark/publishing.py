@@ -10,7 +10,7 @@ import msgspec
 
 from penstock.errors import BatchNotFound, MalformedAnswer
 from penstock.spark.authorization import ANONYMOUS, Credential
-from penstock.spark.http import asked
+from penstock.spark.http import send_request
 from penstock.spark.patience import patiently
 from penstock.wire.batches import (
     AcceptedChunk,
@@ -52,7 +52,7 @@ class HubBatches:
             EventTypeNotFound: there is none of that name.
             PenstockError: what else the hub answers, or that it has not answered for too long.
         """
-        told: dict[str, Any] = self._patiently(partial(self._asked, self._of(name)))
+        told: dict[str, Any] = self._patiently(partial(self._ask, self._of(name)))
         return told
 
     def open(self, batch: QueryBatch) -> str | None:
@@ -62,7 +62,7 @@ class HubBatches:
             PenstockError: the hub does not take the batch, or has not answered for too long.
         """
         wanted = OpenUpload(batch.group, batch.number, batch.query)
-        told = self._patiently(partial(self._asked, self._uploads(batch.event_type), msgspec.to_builtins(wanted)))
+        told = self._patiently(partial(self._ask, self._uploads(batch.event_type), msgspec.to_builtins(wanted)))
         return self._read(told, OpenedUpload).upload if "upload" in told else None
 
     def put(self, event_type: str, upload: str, number: int, body: bytes, *, rejects: bool) -> AcceptedChunk:
@@ -73,7 +73,7 @@ class HubBatches:
             PenstockError: what else the hub answers, or that it has not answered for too long.
         """
         address = f"{self._uploads(event_type)}/{upload}/chunks/{number}{'?reject_invalid=true' if rejects else ''}"
-        put = partial(self._asked, address, body, method="PUT", media_type=NDJSON)
+        put = partial(self._ask, address, body, method="PUT", media_type=NDJSON)
         return self._read(self._patiently(put), AcceptedChunk)
 
     def publish(self, batch: QueryBatch, parts: Sequence[UploadPart]) -> BatchStatus:
@@ -92,7 +92,7 @@ class HubBatches:
         """
         address = f"{self._uploads(event_type)}/{upload}"
         try:
-            asked(address, method="DELETE", headers=self.credential.headers())
+            send_request(address, method="DELETE", headers=self.credential.headers())
         except BatchNotFound:
             return
 
@@ -107,7 +107,7 @@ class HubBatches:
 
     def _put(self, address: str, wanted: msgspec.Struct) -> BatchStatus:
         body = msgspec.to_builtins(wanted)
-        return self._read(self._patiently(partial(self._asked, address, body, method="PUT")), BatchStatus)
+        return self._read(self._patiently(partial(self._ask, address, body, method="PUT")), BatchStatus)
 
     def _read(self, told: Any, kind: type[Result]) -> Result:
         try:
@@ -116,8 +116,10 @@ class HubBatches:
             reason = f"not what was asked for ({error}): {str(told)[:200]}"
             raise MalformedAnswer(url=self.url, reason=reason) from error
 
-    def _asked(self, address: str, body: Any = None, *, headers: Mapping[str, str] | None = None, **how: Any) -> Any:
-        return self.credential.send(lambda sent: asked(address, body, headers={**(headers or {}), **sent}, **how))
+    def _ask(self, address: str, body: Any = None, *, headers: Mapping[str, str] | None = None, **how: Any) -> Any:
+        return self.credential.send(
+            lambda sent: send_request(address, body, headers={**(headers or {}), **sent}, **how)
+        )
 
     def _patiently(self, attempt: Callable[[], Any]) -> Any:
         return patiently(self.retry_timeout, attempt)

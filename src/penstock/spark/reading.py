@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from penstock.core.log.arrow import SCHEMA
 from penstock.core.log.cursor import parse_cursor
 from penstock.errors import BadCursor, CursorExpired, MalformedAnswer, PenstockError, StaleToken
-from penstock.spark.heads import Heads, recreated, report_loss
+from penstock.spark.heads import Heads, explain_new_epoch, report_loss
 from penstock.spark.patience import Patience
 from penstock.spark.planning import Range
 
@@ -79,7 +79,7 @@ def check_place(part: PagePart, wanted: Range) -> None:
         raise MalformedAnswer(url=f"{wanted.event_type!r}, partition {wanted.partition},", reason=reason)
 
 
-def sifted(batches: list[pa.RecordBatch], wanted: Range, left_out: str, cursor: str) -> Iterator[PagePart]:
+def sift(batches: list[pa.RecordBatch], wanted: Range, left_out: str, cursor: str) -> Iterator[PagePart]:
     """Yield the parts of a page that omits *left_out* events before its cursor.
 
     Raises:
@@ -112,7 +112,7 @@ def look_again(wanted: Range, heads: Heads, *, fail_on_loss: bool) -> Range:
     if heads.epoch != wanted.epoch or wanted.partition >= len(heads.nexts):
         lose(
             wanted.events,
-            recreated(wanted.epoch, heads.epoch),
+            explain_new_epoch(wanted.epoch, heads.epoch),
         )
         return wanted._replace(start=wanted.end)
     floor, head = heads.floors[wanted.partition], heads.nexts[wanted.partition]

@@ -17,18 +17,18 @@ from penstock.typed.columns import decimal_strings, event_columns, merge
 class SchemaLookup(Protocol):
     """Finds schemas: implemented by a hub's client."""
 
-    def registered(self, event_type: str, version: str | None) -> RegisteredSchema:
-        """See `RemoteHub.registered`."""
+    def load_schema(self, event_type: str, version: str | None) -> RegisteredSchema:
+        """See `RemoteHub.load_schema`."""
 
 
-def typed_events(registry: SchemaLookup, options: SourceOptions) -> Registered:
+def find_typed_columns(registry: SchemaLookup, options: SourceOptions) -> Registered:
     """Return the columns of the events that a query reads, by the versions that its options name.
 
     Raises:
         BadParameter: a schema names no members.
         EventTypeNotFound, SchemaVersionNotFound: there is none.
     """
-    found = {name: registry.registered(name, options.schema_versions.get(name)) for name in options.event_types}
+    found = {name: registry.load_schema(name, options.schema_versions.get(name)) for name in options.event_types}
     columns = {name: event_columns(each.schema, each.category) for name, each in found.items()}
     for name, each in columns.items():
         if not each.num_fields:

@@ -88,19 +88,19 @@ class EventRows:
         """Return each row's JSON."""
         if isinstance(kind, StructType):
             texts = json_text(column, kind, "data", self._as_text).to_pylist()
-            return [_encode(self._refused(None)) if text is None else text for text in texts]
-        return [self._checked(text) for text in column.cast(pa.large_binary()).to_pylist()]
+            return [_encode(self._refuse(None)) if text is None else text for text in texts]
+        return [self._check(text) for text in column.cast(pa.large_binary()).to_pylist()]
 
-    def _checked(self, text: bytes | None) -> bytes:
+    def _check(self, text: bytes | None) -> bytes:
         if text is None:
-            return _encode(self._refused(None))
+            return _encode(self._refuse(None))
         try:
             _skim(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return _encode(self._refused(text, f"its data is not JSON: {error}"))
+            return _encode(self._refuse(text, f"its data is not JSON: {error}"))
         return text
 
-    def _refused(self, text: bytes | None, reason: str = "its data is null") -> str | None:
+    def _refuse(self, text: bytes | None, reason: str = "its data is null") -> str | None:
         """Return what stands for a row that is no event, and will be rejected by the hub; raise where that is not."""
         shown = None if text is None else text.decode(errors="backslashreplace")
         if not self._rejects:
@@ -111,9 +111,7 @@ class EventRows:
     def _metadata(self, column: pa.Array) -> list[bytes | None]:
         kind = self._kinds["metadata"]
         if isinstance(kind, StringType):
-            return [
-                None if text is None else self._checked(text) for text in column.cast(pa.large_binary()).to_pylist()
-            ]
+            return [None if text is None else self._check(text) for text in column.cast(pa.large_binary()).to_pylist()]
         found: list[bytes | None] = json_text(column, kind, "metadata").to_pylist()
         return found
 
@@ -139,7 +137,7 @@ class EventRows:
     def _refusal(self, data: bytes, reason: str) -> bytes:
         """Return what stands for a row that is refused for something beside its data."""
         if not self._rejects:
-            self._refused(data, reason)
+            self._refuse(data, reason)
         return _encode(f"{reason}: {data.decode(errors='backslashreplace')}")
 
 

@@ -61,21 +61,21 @@ class Shape:
 
     def _array(self, batch: pa.RecordBatch, name: str, event_type: str) -> pa.Array:
         if name == "event_type":
-            return self._repeated(event_type, batch.num_rows)
+            return self._repeat(event_type, batch.num_rows)
         column = batch.column(name)
         if name == "kind" and column.null_count:
             if column.null_count == batch.num_rows:
-                return self._repeated(event_type, batch.num_rows)
+                return self._repeat(event_type, batch.num_rows)
             return pc.fill_null(column, event_type)
         return headers_map(column) if name == HEADERS else column
 
-    def _repeated(self, text: str, count: int) -> pa.Array:
+    def _repeat(self, text: str, count: int) -> pa.Array:
         if len(self._names) < count or self._names[0].as_py() != text:
             self._names = pa.repeat(pa.scalar(text, pa.string()), count)
         return self._names[:count]
 
 
-def needed_columns(columns: Collection[QueryColumn]) -> set[str]:
+def find_needed_columns(columns: Collection[QueryColumn]) -> set[str]:
     """Return which columns of the hub's batches the wanted *columns* are cut from."""
     names = {column.name for column in columns}
     return names | ({DATA} if names & {JSON, RESCUED} else set())
@@ -86,7 +86,7 @@ def headers_map(texts: pa.Array) -> pa.Array:
     return pa.array([None if text is None else list(_decode_headers(text).items()) for text in texts.to_pylist()], _MAP)
 
 
-def selected(rows: pa.RecordBatch, columns: Sequence[QueryColumn]) -> pa.RecordBatch:
+def select_columns(rows: pa.RecordBatch, columns: Sequence[QueryColumn]) -> pa.RecordBatch:
     """Return *columns* of *rows*, with the nullability of the query's columns."""
     fields = [rows.schema.field(each.name).with_nullable(each.nullable) for each in columns]
     return pa.RecordBatch.from_arrays([rows.column(each.name) for each in fields], schema=pa.schema(fields))

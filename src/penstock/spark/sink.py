@@ -32,7 +32,7 @@ JOB: Final = "spark-job"
 """The query id of batch writes with a given group and batch: equal names mean the same batch."""
 
 
-def streamed(options: SinkOptions) -> QueryBatch:
+def find_query_batch(options: SinkOptions) -> QueryBatch:
     """Return what the micro-batch is called that this task, on an executor, is one of."""
     context = TaskContext.get()
     assert context is not None
@@ -42,7 +42,7 @@ def streamed(options: SinkOptions) -> QueryBatch:
     return QueryBatch(options.event_type, options.producer_group or f"spark.{query}", int(number), query)
 
 
-def named(options: SinkOptions) -> SinkOptions:
+def name_batch(options: SinkOptions) -> SinkOptions:
     """Return the options of a job, whose batch is the one that it names, or the only one of a group of its own."""
     if options.batch_id is not None:
         return options
@@ -50,7 +50,7 @@ def named(options: SinkOptions) -> SinkOptions:
 
 
 def of_job(options: SinkOptions) -> QueryBatch:
-    """Return what the batch of a job is called, whose options are `named`."""
+    """Return what the batch of a job is called, whose options are those of `name_batch`."""
     assert options.producer_group is not None
     assert options.batch_id is not None
     return QueryBatch(options.event_type, options.producer_group, options.batch_id, JOB)
@@ -102,7 +102,7 @@ class FeedStreamWriter(_Sink, DataSourceStreamArrowWriter):
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Uploaded:
         """Hand in the rows of one task, on an executor."""
-        return self._upload(streamed(self._options), iterator)
+        return self._upload(find_query_batch(self._options), iterator)
 
     def commit(self, told: Told, batchId: int) -> None:  # noqa: ARG002 - the tasks have been told, too
         """Publish a micro-batch, on the driver."""
@@ -118,7 +118,7 @@ class FeedWriter(_Sink, DataSourceArrowWriter):
     """Publishes what a batch query writes."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        super().__init__(named(options), schema)
+        super().__init__(name_batch(options), schema)
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Uploaded:
         """Hand in the rows of one task, on an executor."""

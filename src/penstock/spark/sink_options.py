@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 
 from penstock.errors import BadParameter
 from penstock.spark.authorization import ANONYMOUS, Credential
-from penstock.spark.options import bad_option, credential_of, hub_url, known_options, one_of, seconds_of
+from penstock.spark.options import bad_option, credential_of, hub_url, one_of, seconds_of, select_options
 from penstock.wire.producers import NUMBER_MAX, check_group
 
 SINK_NAMES: Final = (
@@ -55,7 +55,7 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
         BadParameter: one is missing, unknown or wrong; the error has its name, its value and the allowed values.
     """
     ours = {name: value for name, value in given.items() if name.lower() not in OF_STREAMS}
-    values = known_options(ours, SINK_NAMES)
+    values = select_options(ours, SINK_NAMES)
     event_type = values.get("eventType", "").strip()
     if not event_type or "," in event_type:
         raise bad_option("eventType", values.get("eventType"), "the name of one event type")

@@ -12,8 +12,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from penstock.errors import BadParameter, RequirementMissing
-from penstock.spark.columns import QueryColumn, source_schema, versions_of, wanted_columns
-from penstock.spark.options import NAMES, SourceOptions, bad_option, known_options, parse_options
+from penstock.spark.columns import QueryColumn, choose_columns, source_schema, versions_of
+from penstock.spark.options import NAMES, SourceOptions, bad_option, parse_options, select_options
 from penstock.spark.sink_options import OF_STREAMS, SINK_NAMES, SINK_ONLY, parse_sink_options
 from penstock.spark.tracebacks import hide_tracebacks
 
@@ -35,7 +35,7 @@ class PenstockDataSource(DataSource):
         self._given = dict(options.items())
         # Whether somebody reads or writes is not known yet.
         ours = {name: value for name, value in self._given.items() if name.lower() not in OF_STREAMS}
-        known_options(ours, dict.fromkeys((*NAMES, *SINK_NAMES)))
+        select_options(ours, dict.fromkeys((*NAMES, *SINK_NAMES)))
         if SINK_ONLY & {name.lower() for name in self._given}:
             parse_sink_options(self._given)
         else:
@@ -55,10 +55,10 @@ class PenstockDataSource(DataSource):
         if self._chosen.payload == "json":
             return source_schema(self._chosen)
         from penstock.spark.connection import RemoteHub
-        from penstock.spark.registry import typed_events
+        from penstock.spark.registry import find_typed_columns
 
         hub = RemoteHub(self._chosen.url, self._chosen.retry_timeout, self._chosen.credential)
-        return source_schema(self._chosen, typed_events(hub, self._chosen))
+        return source_schema(self._chosen, find_typed_columns(hub, self._chosen))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads a batch."""
@@ -67,7 +67,7 @@ class PenstockDataSource(DataSource):
         if self._chosen.consumer_group is not None:
             allowed = "in a stream only: a batch has no progress to show"
             raise bad_option("consumerGroup", self._chosen.consumer_group, allowed)
-        return FeedReader(self._chosen, wanted_columns(schema, self._chosen))
+        return FeedReader(self._chosen, choose_columns(schema, self._chosen))
 
     def streamReader(self, schema: StructType) -> "DataSourceStreamReader":
         """Return what reads a stream."""
@@ -75,7 +75,7 @@ class PenstockDataSource(DataSource):
 
         if "endingOffsets" in self.options:
             raise bad_option("endingOffsets", self.options["endingOffsets"], "in a batch only; a stream has no end")
-        return FeedStreamReader(self._chosen, wanted_columns(schema, self._chosen), versions_of(schema))
+        return FeedStreamReader(self._chosen, choose_columns(schema, self._chosen), versions_of(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> "DataSourceWriter":
         """Return what publishes a batch."""

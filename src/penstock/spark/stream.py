@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from penstock.spark.checkpoint import check_checkpoint, left_out, marked
+from penstock.spark.checkpoint import add_versions, check_checkpoint, find_unwanted_places
 from penstock.spark.columns import QueryColumn
 from penstock.spark.connection import MirroredGroup, RemoteHub
-from penstock.spark.heads import Heads, at_offsets, beginning, raised
-from penstock.spark.mirror import Mirror, heeded
+from penstock.spark.heads import Heads, at_offsets, beginning, raise_heads
+from penstock.spark.mirror import Mirror, find_newest_reset
 from penstock.spark.offsets import FeedPlace, decode_places, encode_places
 from penstock.spark.options import SourceOptions
 from penstock.spark.planning import events_max, next_end, opening, plan_tasks, ranges_between
@@ -73,7 +73,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         asked = at_offsets(options.starting_offsets or "latest", options.event_types, self._hub.since)
         starts = beginning(asked, self._look(), fail_on_loss=options.fail_on_data_loss)
         reset = None if self._mirror is None else self._mirror.newest()
-        return encode_places(marked(opening(starts), self._versions, reset))
+        return encode_places(add_versions(opening(starts), self._versions, reset))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return what a micro-batch takes at most."""
@@ -83,7 +83,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where the next micro-batch ends; *start* itself when there is nothing new."""
         places = decode_places(start)
         self._check(places)
-        rewound, reset = self._mirror.rewound(places) if self._mirror else ({}, heeded(places))
+        rewound, reset = self._mirror.rewound(places) if self._mirror else ({}, find_newest_reset(places))
         heads = self._heads(rewound)
         begins = {name: place for name, place in {**places, **rewound}.items() if name in heads}
         wanted, fails = events_max(limit), self._options.fail_on_data_loss
@@ -92,7 +92,11 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._mirror.tell(begins, at_once=end is None or self._target is not None)
         if end is not None and not rewound and self._target is None and self._holds(places, end):
             return start
-        return start if end is None else encode_places(left_out(places, heads) | marked(end, self._versions, reset))
+        return (
+            start
+            if end is None
+            else encode_places(find_unwanted_places(places, heads) | add_versions(end, self._versions, reset))
+        )
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Note where the feeds end now: the query ends there, whatever else comes."""
@@ -130,7 +134,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where the micro-batch may end at most. Where resets lead has been there: heads are not before it."""
         if self._target is None:
             return self._look()
-        self._target = {name: raised(ends, rewound.get(name)) for name, ends in self._target.items()}
+        self._target = {name: raise_heads(ends, rewound.get(name)) for name, ends in self._target.items()}
         return self._target
 
     def _look(self) -> dict[str, Heads]:

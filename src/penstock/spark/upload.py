@@ -61,7 +61,7 @@ def upload(
         try:
             kept = hub.put(batch.event_type, name, number, first.body, rejects=rejects)
         except (InvalidEvent, EventTooLarge) as error:
-            raise _named(batch.event_type, first, error.fields, error.detail) from error
+            raise _name_row(batch.event_type, first, error.fields, error.detail) from error
         digests.append(bytes.fromhex(kept.digest))
         events, number, first = events + kept.events, number + 1, next(chunks, None)
     return UploadPart(name, number, events, blake2b(b"".join(digests), digest_size=16).hexdigest())
@@ -81,7 +81,7 @@ def chunks_of(events: Iterable[NewEvent]) -> Iterator[Chunk]:
         yield Chunk(waiting, _encode_lines(waiting))
 
 
-def _named(event_type: str, chunk: Chunk, fields: dict[str, Any], detail: str) -> InvalidRecord:
+def _name_row(event_type: str, chunk: Chunk, fields: dict[str, Any], detail: str) -> InvalidRecord:
     """Return the error that shows the row which a chunk was refused for."""
     line = fields.get("line", 0)
     row = bytes(chunk.events[line - 1].data).decode(errors="backslashreplace") if line else "unknown"

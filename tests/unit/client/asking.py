@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from penstock.client import AsyncClient, Client
-from penstock.spark.http import asked, shared_client
+from penstock.spark.http import send_request, shared_client
 
 
 def by_client(url: str) -> Any:
@@ -26,7 +26,7 @@ def by_async_client(url: str) -> Any:
 
 def by_spark(url: str) -> Any:
     shared_client.cache_clear()  # As in a process that has asked nobody yet.
-    return asked(f"{url}/event-types")
+    return send_request(f"{url}/event-types")
 
 
 EVERY = pytest.mark.parametrize("ask", [by_client, by_async_client, by_spark])

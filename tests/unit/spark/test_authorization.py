@@ -11,7 +11,7 @@ from penstock.spark import authorization as authorizing
 from penstock.spark.authorization import ANONYMOUS, Credential, authorization
 from penstock.spark.foreign.nakadi import SubscriptionQuery
 from penstock.spark.foreign.query import option_names
-from penstock.spark.options import known_options, parse_options
+from penstock.spark.options import parse_options, select_options
 from penstock.spark.publishing import HubBatches
 from penstock.spark.sink_options import parse_sink_options
 
@@ -206,7 +206,7 @@ def test_upload_is_dropped_without_waiting_for_another_token(
         sent.append(headers)
         raise Unauthenticated
 
-    monkeypatch.setattr("penstock.spark.publishing.asked", refuse)
+    monkeypatch.setattr("penstock.spark.publishing.send_request", refuse)
     with pytest.raises(Unauthenticated):
         HubBatches("http://localhost:1", 1.0, Credential(file=str(file))).drop("a", "u")
 
@@ -235,6 +235,6 @@ def test_malformed_token_option_is_refused_and_not_shown(
 
 def test_unknown_option_that_may_be_a_secret_is_not_shown() -> None:
     with pytest.raises(BadParameter, match=r"there is no option 'token' \(given: '\(not shown\)'\)") as refused:
-        known_options({"token": "geheim"}, option_names(SubscriptionQuery))
+        select_options({"token": "geheim"}, option_names(SubscriptionQuery))
 
     assert "geheim" not in str(refused.value) + repr(refused.value.fields)

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from penstock.errors import BadParameter
-from penstock.spark.checkpoint import check_checkpoint, marked
+from penstock.spark.checkpoint import add_versions, check_checkpoint
 from penstock.spark.offsets import FeedPlace
 from penstock.spark.options import parse_options
 
@@ -22,7 +22,7 @@ def said(caplog: pytest.LogCaptureFixture, versions: dict[str, str] | None = Non
 def test_places_are_kept_with_the_schema_and_the_reset() -> None:
     places = {"a": FeedPlace(1, (3,), FeedPlace(1, (0,))), "b": FeedPlace(1, (4,))}
 
-    assert marked(places, {"a": "1.2.0"}, 7) == {
+    assert add_versions(places, {"a": "1.2.0"}, 7) == {
         "a": FeedPlace(1, (3,), FeedPlace(1, (0,)), "1.2.0", 7),
         "b": FeedPlace(1, (4,), None, None, 7),
     }

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.spark.failed_tasks import TaskError, told_of
+from penstock.spark.failed_tasks import TaskError, find_task_error
 
 CHAINED = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker:
 Traceback (most recent call last):
@@ -18,7 +18,7 @@ penstock.errors.root.Unavailable: not available now: http://hub: refused
 
 
 def test_last_penstock_error_in_a_task_traceback_is_the_cause() -> None:
-    assert told_of(CHAINED) == TaskError("Unavailable", "not available now: http://hub: refused")
+    assert find_task_error(CHAINED) == TaskError("Unavailable", "not available now: http://hub: refused")
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_last_penstock_error_in_a_task_traceback_is_the_cause() -> None:
 def test_penstock_error_without_traceback_is_found_after_the_words_of_spark(said: str) -> None:
     text = f"{said}penstock.errors.log.EventsLost: 7 are gone\n SQLSTATE: 38000"
 
-    assert told_of(text) == TaskError("EventsLost", "7 are gone")
+    assert find_task_error(text) == TaskError("EventsLost", "7 are gone")
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ def test_penstock_error_without_traceback_is_found_after_the_words_of_spark(said
     ],
 )
 def test_task_traceback_without_penstock_error_has_no_cause(said: str) -> None:
-    assert told_of(said) is None
+    assert find_task_error(said) is None

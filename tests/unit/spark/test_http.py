@@ -16,7 +16,7 @@ from penstock.errors import (
     Unreachable,
     WrongAddress,
 )
-from penstock.spark.http import asked, carry_out, opened
+from penstock.spark.http import carry_out, open_answer, send_request
 from penstock.wire.http import Exchange, HttpRequest, HttpResponse, Pause, fetch
 from tests.answering import answering
 
@@ -90,13 +90,13 @@ def asking(url: str) -> Exchange[HttpResponse]:
 )
 def test_answer_in_json_is_read(path: str, said: object) -> None:
     with answering(Handler) as url:
-        assert asked(f"{url}{path}") == said
+        assert send_request(f"{url}{path}") == said
 
 
 @pytest.mark.parametrize(("body", "said"), [({"n": [3]}, {"n": [3]}), (b"[4]", [4])])
 def test_body_is_sent_as_bytes_or_json(body: object, said: object) -> None:
     with answering(Handler) as url:
-        assert asked(f"{url}/", body) == said
+        assert send_request(f"{url}/", body) == said
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_body_is_sent_as_bytes_or_json(body: object, said: object) -> None:
 )
 def test_other_answer_raises_its_error(path: str, kind: type[PenstockError], reason: str) -> None:
     with answering(Handler) as url, pytest.raises(kind, match=reason) as failed:
-        asked(f"{url}{path}", wanted="Shop")
+        send_request(f"{url}{path}", wanted="Shop")
 
     assert failed.value.retry_after == (7.0 if kind in (NotFound, ServerError) else None)
 
@@ -119,17 +119,19 @@ def test_other_answer_raises_its_error(path: str, kind: type[PenstockError], rea
 @pytest.mark.parametrize(("path", "shown"), [("/sent", "Bearer geheim"), ("/sent/moved", "None")])
 def test_token_goes_to_the_server_that_is_named_alone(path: str, shown: str) -> None:
     with answering(Handler) as url:
-        assert asked(f"{url}{path}", headers={"Authorization": "Bearer geheim"}) == f"penstock-spark {shown} None"
+        assert (
+            send_request(f"{url}{path}", headers={"Authorization": "Bearer geheim"}) == f"penstock-spark {shown} None"
+        )
 
 
 def test_cookie_of_one_query_is_not_sent_by_another() -> None:
     with answering(Handler) as url:
         for _ in range(2):
-            assert asked(f"{url}/sent") == "penstock-spark None None"
+            assert send_request(f"{url}/sent") == "penstock-spark None None"
 
 
 def test_open_answer_is_read_as_a_file() -> None:
-    with answering(Handler) as url, opened(f"{url}/arrow", ARROW) as answer:
+    with answering(Handler) as url, open_answer(f"{url}/arrow", ARROW) as answer:
         assert answer.headers["content-type"] == ARROW
         with pa.ipc.open_stream(answer.body) as stream:
             assert [batch.num_rows for batch in stream] == [50_000] * 3
@@ -139,7 +141,7 @@ def test_open_answer_that_breaks_off_is_a_lost_connection_after_what_came() -> N
     rows: list[int] = []
 
     def read(url: str) -> None:
-        with opened(url, ARROW) as answer:
+        with open_answer(url, ARROW) as answer:
             for batch in pa.ipc.open_stream(answer.body):
                 rows.append(batch.num_rows)  # noqa: PERF401 - What came before the error counts.
 
@@ -151,7 +153,7 @@ def test_open_answer_that_breaks_off_is_a_lost_connection_after_what_came() -> N
 
 
 def test_open_answer_that_is_no_arrow_stream_is_a_lost_connection() -> None:
-    with answering(Handler) as url, pytest.raises(ConnectionLost), opened(f"{url}/text", "text/plain") as answer:
+    with answering(Handler) as url, pytest.raises(ConnectionLost), open_answer(f"{url}/text", "text/plain") as answer:
         pa.ipc.open_stream(answer.body)
 
 

@@ -20,7 +20,7 @@ from penstock.errors import (
 from penstock.spark.heads import Heads
 from penstock.spark.patience import Patience
 from penstock.spark.planning import Range
-from penstock.spark.reading import PagePart, read_range, sifted
+from penstock.spark.reading import PagePart, read_range, sift
 
 ALL = Heads(1, (0, 0), (0, 1000))
 WANTED = Range("order.placed", 1, 2, 1, 100, 110)
@@ -170,7 +170,7 @@ class Sifting(Told):
     def page(self, wanted: Range, *, with_headers: bool) -> Iterator[PagePart]:  # noqa: ARG002
         self.asked.append(wanted)
         batches, left_out, end = self.sifted.pop(0)
-        yield from sifted(batches, wanted, str(left_out), cursor(end))
+        yield from sift(batches, wanted, str(left_out), cursor(end))
 
 
 def test_events_that_a_page_says_to_leave_out_are_not_missed() -> None:

@@ -7,7 +7,7 @@ import pytest
 from penstock.errors import BadParameter
 from penstock.spark.connection import RegisteredSchema
 from penstock.spark.options import parse_options
-from penstock.spark.registry import typed_events
+from penstock.spark.registry import find_typed_columns
 
 NUMBERS = {"properties": {"id": {"type": "integer"}, "amount": {"type": "number"}}}
 NAMES = {"properties": {"id": {"type": "integer"}, "name": {"type": "string"}}}
@@ -20,7 +20,7 @@ class Registered:
         self.schemas = schemas
         self.asked: list[tuple[str, str | None]] = []
 
-    def registered(self, event_type: str, version: str | None) -> RegisteredSchema:
+    def load_schema(self, event_type: str, version: str | None) -> RegisteredSchema:
         self.asked.append((event_type, version))
         return RegisteredSchema(version or "2.0.0", "undefined", self.schemas[event_type])
 
@@ -30,7 +30,7 @@ def options(**given: str) -> Any:
 
 
 def test_the_members_of_all_event_types_are_columns() -> None:
-    found = typed_events(Registered(a=NUMBERS, b=NAMES), options())
+    found = find_typed_columns(Registered(a=NUMBERS, b=NAMES), options())
 
     assert found.columns.simpleString() == "struct<id:bigint,amount:double,name:string>"
     assert found.versions == {"a": "2.0.0", "b": "2.0.0"}
@@ -39,7 +39,7 @@ def test_the_members_of_all_event_types_are_columns() -> None:
 def test_versions_are_those_that_were_asked_for() -> None:
     registry = Registered(a=NUMBERS, b=NAMES)
 
-    found = typed_events(registry, options(schemaVersion='{"b": "1.1.0"}'))
+    found = find_typed_columns(registry, options(schemaVersion='{"b": "1.1.0"}'))
 
     assert registry.asked == [("a", None), ("b", "1.1.0")]
     assert found.versions == {"a": "2.0.0", "b": "1.1.0"}
@@ -47,4 +47,4 @@ def test_versions_are_those_that_were_asked_for() -> None:
 
 def test_a_schema_without_members_makes_no_columns() -> None:
     with pytest.raises(BadParameter, match=r"the schema of 'b', version 2\.0\.0, names no members\. Name them"):
-        typed_events(Registered(a=NUMBERS, b={}), options())
+        find_typed_columns(Registered(a=NUMBERS, b={}), options())

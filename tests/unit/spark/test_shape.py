@@ -7,7 +7,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from penstock.core.log.arrow import SCHEMA
-from penstock.spark.columns import source_schema, wanted_columns
+from penstock.spark.columns import choose_columns, source_schema
 from penstock.spark.options import SourceOptions
 from penstock.spark.shape import Shape, headers_map
 
@@ -33,14 +33,14 @@ def page(kinds: list[str | None]) -> pa.RecordBatch:
 @pytest.mark.parametrize("options", [OPTIONS, WITH_HEADERS], ids=["plain", "with headers"])
 def test_batches_have_the_very_schema_that_spark_expects(options: SourceOptions) -> None:
     schema = source_schema(options)
-    columns = wanted_columns(schema, options)
+    columns = choose_columns(schema, options)
 
     assert Shape(columns).schema.equals(to_arrow_schema(schema, timezone="UTC"))
     assert Shape(columns)(page([None]), "order.placed").schema.equals(to_arrow_schema(schema, timezone="UTC"))
 
 
 def test_rows_are_the_events() -> None:
-    columns = wanted_columns(source_schema(WITH_HEADERS), WITH_HEADERS)
+    columns = choose_columns(source_schema(WITH_HEADERS), WITH_HEADERS)
 
     [row] = Shape(columns)(page(["order.cancelled"]), "order.placed").to_pylist()
 
@@ -58,7 +58,7 @@ def test_rows_are_the_events() -> None:
 
 @pytest.mark.parametrize("kinds", [[None, None], ["x", None], ["x", "y"]])
 def test_event_without_a_kind_has_its_event_type_as_kind(kinds: list[str | None]) -> None:
-    columns = wanted_columns(StructType([StructField("kind", StringType())]), OPTIONS)
+    columns = choose_columns(StructType([StructField("kind", StringType())]), OPTIONS)
 
     shaped = Shape(columns)(page(kinds), "order.placed")
 
@@ -67,7 +67,7 @@ def test_event_without_a_kind_has_its_event_type_as_kind(kinds: list[str | None]
 
 def test_a_query_may_want_fewer_columns_in_its_own_order() -> None:
     schema = StructType([StructField("data", StringType()), StructField("offset", LongType())])
-    columns = wanted_columns(schema, OPTIONS)
+    columns = choose_columns(schema, OPTIONS)
 
     shaped = Shape(columns)(page([None, None]), "order.placed")
 
@@ -75,7 +75,7 @@ def test_a_query_may_want_fewer_columns_in_its_own_order() -> None:
 
 
 def test_one_shape_serves_batches_of_several_sizes_and_event_types() -> None:
-    shape = Shape(wanted_columns(source_schema(OPTIONS), OPTIONS))
+    shape = Shape(choose_columns(source_schema(OPTIONS), OPTIONS))
 
     names = [
         shape(page([None] * count), name).column("event_type").to_pylist()
@@ -91,7 +91,7 @@ def test_headers_become_maps() -> None:
 
 def test_typed_events_have_their_json_and_rescued_members_beside_them() -> None:
     schema = StructType().add("json", "string", False).add("data", StructType().add("n", LongType()))
-    shape = Shape(wanted_columns(schema.add("rescued_data", "string"), replace(OPTIONS, payload="both")))
+    shape = Shape(choose_columns(schema.add("rescued_data", "string"), replace(OPTIONS, payload="both")))
 
     batch = page([None, None]).set_column(5, "data", pa.array(['{"n": 1}', '{"n": 2, "m": 3}']))
     assert shape(batch, "order.placed").to_pylist() == [

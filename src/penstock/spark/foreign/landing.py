@@ -32,8 +32,8 @@ import pyarrow.fs as pafs
 from penstock.errors import EventsLost
 from penstock.spark.columns import QueryColumn
 from penstock.spark.foreign.query import ForeignStream
-from penstock.spark.options import bad_option, shown_location
-from penstock.spark.shape import selected
+from penstock.spark.options import bad_option, hide_key
+from penstock.spark.shape import select_columns
 from penstock.spark.tasks import cores
 
 LOCATION: Final = (
@@ -91,7 +91,7 @@ class Landing:
                     yield file.get_batch(place)
         except FileNotFoundError as error:
             raise EventsLost.of(
-                "landed-page-missing", page=f"{self.id}/{lane}/{number} in {shown_location(self.location)}"
+                "landed-page-missing", page=f"{self.id}/{lane}/{number} in {hide_key(self.location)}"
             ) from error
 
     def forget(self, lane: str, below: int) -> None:
@@ -166,7 +166,7 @@ def parse_location(name: str, text: str | None) -> str:
     """
     location = (text or "").strip()
     if not location or (":/" not in location and not location.startswith("/")):
-        raise bad_option(name, text and shown_location(text), LOCATION)
+        raise bad_option(name, text and hide_key(text), LOCATION)
     return location
 
 
@@ -186,7 +186,7 @@ def file_system(location: str) -> tuple[pafs.FileSystem, str]:
     try:
         files, path = pafs.FileSystem.from_uri(known)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
-        raise bad_option("landingLocation", shown_location(location), LOCATION) from None
+        raise bad_option("landingLocation", hide_key(location), LOCATION) from None
     return files, str(path)
 
 
@@ -219,7 +219,7 @@ class PageRange(NamedTuple):
         """
         for number in range(self.start, self.end):
             for rows in self.landing.read(self.lane, number):
-                yield selected(rows, columns)
+                yield select_columns(rows, columns)
 
 
 def pages_between(location: str, start: Landed, end: Landed) -> list[PageRange]:

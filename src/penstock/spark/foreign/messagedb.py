@@ -92,7 +92,7 @@ def _schema(name: str, text: str) -> str:
     return text.strip()
 
 
-def _asked(name: str, text: str) -> Asked:
+def _parse_positions(name: str, text: str) -> Asked:
     word, is_start = text.strip().lower(), name == "startingOffsets"
     if word == "latest":
         return "latest"
@@ -123,10 +123,10 @@ def next_of(place: int | FirstRange) -> int:
     return place if isinstance(place, int) else place.next
 
 
-def ended(before: int | FirstRange | None, end: int) -> int | FirstRange:
+def end_batch(before: int | FirstRange | None, end: int) -> int | FirstRange:
     """Return the place *end*, after a micro-batch that began at *before*; None: the category is new.
 
-    >>> ended(FirstRange(3, 3), 17), ended(FirstRange(3, 17), 20)
+    >>> end_batch(FirstRange(3, 3), 17), end_batch(FirstRange(3, 17), 20)
     (FirstRange(start=3, next=17), 20)
     """
     if before is None:
@@ -164,7 +164,7 @@ def next_end(
                 ends[each.category] = store.find_behind(each, events)
     if ends == begins and start.keys() >= heads.keys():
         return None
-    return {category: ended(start.get(category), end) for category, end in ends.items()}
+    return {category: end_batch(start.get(category), end) for category, end in ends.items()}
 
 
 def plan_ranges(
@@ -259,9 +259,9 @@ class CategoryQuery(ForeignQuery):
     """The database. It may hold a password."""
     category: tuple[str, ...] = option(_categories)
     """The categories in the order given, each once."""
-    starting_offsets: Asked = option(_asked, "earliest")
+    starting_offsets: Asked = option(_parse_positions, "earliest")
     """Where a batch or a new stream begins; categories that JSON leaves out begin at their first event."""
-    ending_offsets: Asked | None = option(_asked, None)
+    ending_offsets: Asked | None = option(_parse_positions, None)
     """Where a batch ends; categories that JSON leaves out, or all with None, are read to their end."""
     max_events_per_trigger: int = option(whole_number, 100_000)
     """The most that a micro-batch takes, over all categories."""

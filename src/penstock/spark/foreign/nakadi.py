@@ -35,7 +35,7 @@ from penstock.spark.authorization import authorization
 from penstock.spark.foreign.landing import Landed, Landing, LandingStream, file_system, new_landing, parse_location
 from penstock.spark.foreign.query import BATCH_BYTES, ForeignQuery, option
 from penstock.spark.heads import report_loss
-from penstock.spark.http import QueryHttp, asked, check_head
+from penstock.spark.http import QueryHttp, check_head, send_request
 from penstock.spark.options import bad_option, event_types_of
 from penstock.spark.patience import DELAY_SECONDS_MAX, Patience, patiently
 from penstock.wire.http import (
@@ -125,7 +125,7 @@ def beyond(these: Cursors, known: Cursors) -> dict[NakadiPartition, str]:
     }
 
 
-def advanced(these: Cursors, news: Cursors) -> dict[NakadiPartition, str]:
+def advance_cursors(these: Cursors, news: Cursors) -> dict[NakadiPartition, str]:
     """Return *these* with *news*, where that is further on."""
     return {**these, **behind(these, news)}
 
@@ -157,7 +157,7 @@ def _url(_: str, text: str | None) -> str:
     return options.hub_url({} if text is None else {"url": text}, "the address of a Nakadi server")
 
 
-def _named(allowed: str) -> Callable[[str, str], str]:
+def _parse_name(allowed: str) -> Callable[[str, str], str]:
     def parse(name: str, text: str) -> str:
         if not text.strip():
             raise bad_option(name, text, allowed)
@@ -185,11 +185,11 @@ class SubscriptionQuery(ForeignQuery):
 
     url: str = option(_url)
     """The server, without a slash at the end."""
-    subscription: str | None = option(_named(_SUBSCRIPTION), None)
+    subscription: str | None = option(_parse_name(_SUBSCRIPTION), None)
     """Its id; None: it is found, or created, by the next four."""
-    owning_application: str | None = option(_named(_OWNER), None)
+    owning_application: str | None = option(_parse_name(_OWNER), None)
     event_type: tuple[str, ...] = option(_event_types, ())
-    consumer_group: str | None = option(_named("the consumer group of the subscription"), None)
+    consumer_group: str | None = option(_parse_name("the consumer group of the subscription"), None)
     read_from: str | None = option(_read_from, None)
     """Where a subscription that is created begins: begin or end."""
     landing_location: str = option(parse_location)
@@ -419,9 +419,9 @@ class SubscriptionReader:
             found |= self._read(partial(_ends, name), "event-types", name, "partitions")
         return found
 
-    def committed(self) -> dict[NakadiPartition, str]:
+    def load_committed(self) -> dict[NakadiPartition, str]:
         """Return the committed cursors; empty until the first stream is opened."""
-        return self._read(_committed, *self._cursors)
+        return self._read(_read_committed, *self._cursors)
 
     def open(self, wanted: Cursors) -> Cursors:
         """Open a stream of the events after *wanted*; return its first cursors.
@@ -433,10 +433,10 @@ class SubscriptionReader:
         if self._ended is not None:
             self._sleep(self._backoff.delay(self._ended.error or Unavailable(self._ended.reason)))
         self.close()
-        before = self.committed()
+        before = self.load_committed()
         self._settle(before, wanted)
         self._stream = self._patiently(self._connect)
-        self._committed = advanced(before or self.committed(), wanted)
+        self._committed = advance_cursors(before or self.load_committed(), wanted)
         return self._committed
 
     def take(self, timeout: float) -> BatchLine | None:
@@ -556,10 +556,10 @@ class SubscriptionReader:
 
     def _ask(self, *path: str, headers: Mapping[str, str] | None = None, **how: Any) -> Any:
         sent = {**(headers or {}), **authorization(self._query.token_file)}
-        return asked(join_url(self._query.url, *path), headers=sent, wanted=NAKADI, **how)
+        return send_request(join_url(self._query.url, *path), headers=sent, wanted=NAKADI, **how)
 
 
-def _committed(said: Any) -> dict[NakadiPartition, str]:
+def _read_committed(said: Any) -> dict[NakadiPartition, str]:
     return {NakadiPartition(each["event_type"], each["partition"]): str(each["offset"]) for each in said["items"] or ()}
 
 
@@ -702,7 +702,9 @@ class NakadiStream(LandingStream[LandedCursors]):
         Others are consumers, or Nakadi itself, where there is nothing to deliver.
         """
         start = batch.start.places()
-        committed = self._subscription.committed() if self._subscription.is_open else self._subscription.open(start)
+        committed = (
+            self._subscription.load_committed() if self._subscription.is_open else self._subscription.open(start)
+        )
         self._reach(start)
         self._reach(committed)
 
@@ -727,6 +729,6 @@ class NakadiStream(LandingStream[LandedCursors]):
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 reason = f"an event is no JSON object: {error}"
                 raise MalformedAnswer(url=self._query.url, reason=reason) from error
-        batch.cursors = advanced(batch.cursors, {place: cursor.offset})
+        batch.cursors = advance_cursors(batch.cursors, {place: cursor.offset})
         self._subscription.note(cursor)
         self._reach({place: cursor.offset})

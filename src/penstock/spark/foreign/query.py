@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import BadParameter
 from penstock.spark.columns import QueryColumn
-from penstock.spark.options import known_options
+from penstock.spark.options import select_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +40,7 @@ def parse_query(kind: type[Query], given: Mapping[str, str]) -> Query:
     Raises:
         BadParameter: One is missing, unknown or wrong. The error has its name, its value and the allowed values.
     """
-    values = known_options(given, option_names(kind))
+    values = select_options(given, option_names(kind))
     chosen = {
         each.name: each.metadata["parse"](_name(each.name), values.get(_name(each.name)))
         for each in fields(kind)  # type: ignore[arg-type]

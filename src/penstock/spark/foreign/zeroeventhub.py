@@ -50,7 +50,7 @@ from penstock.spark.http import carry_out
 from penstock.spark.options import bad_option, flag_of, names_of, object_of, seconds_of, whole_number
 from penstock.spark.options import token_file as parse_token_file
 from penstock.spark.patience import Patience, patiently
-from penstock.spark.shape import selected
+from penstock.spark.shape import select_columns
 from penstock.wire.http import Exchange, is_address, suggest_address
 from penstock.wire.log.reader.pages import FeedEvent, Page
 from penstock.wire.log.reader.partitions import PARTITION_MAX, Discovery, ReadState
@@ -252,7 +252,7 @@ class FeedQuery(ForeignQuery):
         """
         if isinstance(task, PageRange):
             return super().read(columns, task)
-        return (selected(rows, columns) for rows in read_partitions(self, task))
+        return (select_columns(rows, columns) for rows in read_partitions(self, task))
 
     def stream(self) -> "FeedStream":
         """Return the driver's part of a stream."""

@@ -66,7 +66,7 @@ def forward(
             raise bad_option(name, given[name.lower()], f"{value}: forwarding depends on it")
     check_forwarding(to, source)
     events = spark.readStream.format("penstock").options(**{"startingOffsets": "earliest", **source, **_OURS}).load()
-    records = raw_records(events) if layout == "raw" else _grouped(events, layout, index, source)
+    records = raw_records(events) if layout == "raw" else _group_spans(events, layout, index, source)
     writer = to.write(records).option("checkpointLocation", checkpoint)
     return writer.trigger(**(trigger or {"availableNow": True})).start()
 
@@ -82,7 +82,7 @@ def check_forwarding(to: RecordTarget, source: Mapping[str, str]) -> None:
         raise bad_option("eventType", to.event_type, "another feed than the one that is read, which would never end")
 
 
-def _grouped(events: "DataFrame", layout: Any, index: str | None, source: dict[str, str]) -> "DataFrame":
+def _group_spans(events: "DataFrame", layout: Any, index: str | None, source: dict[str, str]) -> "DataFrame":
     from penstock.spark.pipelines.spans import Spans
 
     options = parse_options(source)

@@ -71,9 +71,9 @@ class Files:
         """Return the lines of the files: their values, and headers that say which file each is of."""
         from pyspark.sql.functions import col, lit
 
-        found = spark.readStream.format("text").options(**self._given()).load(self._place)
+        found = spark.readStream.format("text").options(**self._make_options()).load(self._place)
         key = lit(None).cast("string").alias("key")
-        return found.where(col("value").rlike(r"\S")).select(key, col("value"), _named().alias("headers"))
+        return found.where(col("value").rlike(r"\S")).select(key, col("value"), _make_name_header().alias("headers"))
 
     def events(self, spark: "SparkSession") -> "DataFrame":
         """Return the events of the files, in columns as `format("penstock")` takes them.
@@ -86,7 +86,7 @@ class Files:
 
         if self.format == "json":
             return self.lines(spark).select(col("value").alias("data"), "headers")
-        options = self._given()
+        options = self._make_options()
         given = options.pop(SCHEMA, None)
         schema = given or spark.read.format(self.format).options(**options).load(self._place).schema
         found = spark.readStream.format(self.format).schema(schema).options(**options).load(self._place)
@@ -95,13 +95,13 @@ class Files:
             allowed = "files with payload json: what did not fit the columns of data would be left out"
             raise bad_option("path", self.path, allowed)
         if "data" not in schema.names:
-            return found.select(struct(*schema.names).alias("data"), _named().alias("headers"))
+            return found.select(struct(*schema.names).alias("data"), _make_name_header().alias("headers"))
         names = [name for name in EVENT_COLUMNS if name in schema.names and name != "headers"]
         # CSV has no types of its own.
         there = [col(name).cast("int") if name == "partition" else col(name) for name in names]
         none = create_map().cast("map<string,string>")
         own = coalesce(col("headers"), none) if "headers" in schema.names else none
-        headers = map_concat(map_filter(own, lambda name, _: name != NAME_HEADER), _named())
+        headers = map_concat(map_filter(own, lambda name, _: name != NAME_HEADER), _make_name_header())
         return found.select(*there, headers.alias("headers"))
 
     @property
@@ -114,11 +114,11 @@ class Files:
             return self.path
         return f"{_PATTERN.sub(_ESCAPED, self.path[:-1])}[{self.path[-1]}]"
 
-    def _given(self) -> dict[str, str]:
+    def _make_options(self) -> dict[str, str]:
         return {"maxFileAge": _ANY_AGE, **_OPTIONS.get(self.format, {}), **self.options}
 
 
-def _named() -> "Column":
+def _make_name_header() -> "Column":
     from pyspark.sql.functions import col, create_map, lit, replace, url_decode
 
     # Spark writes it as in an address.
@@ -157,7 +157,7 @@ def import_(
         raise bad_option("onInvalid", to.options["onInvalid"], "fail where the layout is not raw")
     from pyspark.sql.functions import count, lit
 
-    events = _events(spark, origin) if layout == "raw" else _unpacked(spark, origin, to.event_type)
+    events = _events(spark, origin) if layout == "raw" else _unpack(spark, origin, to.event_type)
     counted = events.observe(PUBLISHED, count(lit(1)).alias("events"))
     writer = to.publish(counted).option("checkpointLocation", checkpoint)
     return writer.trigger(**(trigger or {"availableNow": True})).start()
@@ -169,7 +169,7 @@ def _events(spark: "SparkSession", origin: Kafka | Files) -> "DataFrame":
     return origin.read(spark).withColumnRenamed("value", "data")
 
 
-def _unpacked(spark: "SparkSession", origin: Kafka | Files, event_type: str) -> "DataFrame":
+def _unpack(spark: "SparkSession", origin: Kafka | Files, event_type: str) -> "DataFrame":
     from penstock.spark.pipelines.spans import EVENTS, Unpacking
 
     if isinstance(origin, Files):

@@ -68,7 +68,7 @@ def ingest(
         check_format(spark, format, f"PySpark 4.2, the newest that it has come to, and spark.jars.packages={DELTA}")
     kept = checkpoint or f"{path.rstrip('/')}/{CHECKPOINT}"
     options = {"startingOffsets": "earliest", "minEventsPerTrigger": EVENTS_MIN, **source}
-    events = dated(spark.readStream.format("penstock").options(**options).load())
+    events = add_day(spark.readStream.format("penstock").options(**options).load())
     write = _into_delta(path, kept) if format == "delta" else _into_files(path, kept, format)
     writer = events.writeStream.foreachBatch(write).option("checkpointLocation", kept)
     return writer.trigger(**(trigger or {"availableNow": True})).start()
@@ -104,7 +104,7 @@ def export(spark: "SparkSession", path: str, *, format: str = "parquet", overwri
     return int(seen.get["events"])
 
 
-def dated(events: "DataFrame") -> "DataFrame":
+def add_day(events: "DataFrame") -> "DataFrame":
     """Return *events* with the day, in the session's time zone, on which each was received."""
     from pyspark.sql.functions import col, to_date
 

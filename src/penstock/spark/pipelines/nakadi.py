@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from penstock.errors import MalformedAnswer, Unavailable
 from penstock.spark.authorization import authorization
-from penstock.spark.http import asked
-from penstock.spark.options import bad_option, hub_url, known_options, seconds_of
+from penstock.spark.http import send_request
+from penstock.spark.options import bad_option, hub_url, seconds_of, select_options
 from penstock.spark.patience import patiently
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ class Nakadi:
         return f"{hub_url({'url': self.url})}/event-types/{quote(self.event_type, safe='')}/events"
 
     def _authorization(self) -> dict[str, str]:
-        return authorization(known_options(self.options, NAMES).get("tokenFile"))
+        return authorization(select_options(self.options, NAMES).get("tokenFile"))
 
     def _retry_timeout(self) -> float:
-        return seconds_of("retryTimeout", known_options(self.options, NAMES).get("retryTimeout", "120 seconds"))
+        return seconds_of("retryTimeout", select_options(self.options, NAMES).get("retryTimeout", "120 seconds"))
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class Publishing:
 
         def attempt() -> None:
             nonlocal left
-            told = asked(self.address, b"[" + b",".join(left) + b"]", headers=self.headers)
-            left = unpublished(left, told, self.address)
+            told = send_request(self.address, b"[" + b",".join(left) + b"]", headers=self.headers)
+            left = find_unpublished(left, told, self.address)
             if left:
                 raise Unavailable(reason=f"{self.address} could not store {len(left)} of {len(events)} events")
 
@@ -115,15 +115,15 @@ def pieces(events: Sequence[bytes]) -> Iterator[list[bytes]]:
         yield piece
 
 
-def unpublished(events: list[bytes], told: Any, address: str) -> list[bytes]:
+def find_unpublished(events: list[bytes], told: Any, address: str) -> list[bytes]:
     """Return *events* from the first on that a Nakadi says it could not store; it says something of each, or nothing.
 
     Those behind it come again, so that no event comes for the last time before one that was ahead of it.
 
     >>> statuses = [{"publishing_status": status} for status in ("submitted", "failed", "submitted")]
-    >>> unpublished([b"1", b"2", b"3"], statuses, "")
+    >>> find_unpublished([b"1", b"2", b"3"], statuses, "")
     [b'2', b'3']
-    >>> unpublished([b"1"], None, "")
+    >>> find_unpublished([b"1"], None, "")
     []
     """
     if not told:

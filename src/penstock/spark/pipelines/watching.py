@@ -139,10 +139,10 @@ def gap_of(progress: Mapping[str, Any]) -> int | None:
     """
     gap = 0
     for source in progress["sources"]:
-        end, latest = _parsed(source["endOffset"]), _parsed(source["latestOffset"])
+        end, latest = _parse_offset(source["endOffset"]), _parse_offset(source["latestOffset"])
         if end is None or latest is None:
             return None
-        gap += sum(_left(end.get(feed, {}), head) for feed, head in latest.items())
+        gap += sum(_count_left(end.get(feed, {}), head) for feed, head in latest.items())
     return gap
 
 
@@ -158,12 +158,12 @@ def lag_of(progress: Mapping[str, Any], gap: int | None, now: float) -> float | 
     return 0.0 if gap == 0 else max(0.0, now - observed["newest"])
 
 
-def _parsed(offset: Any) -> dict[str, dict[str, int]] | None:
+def _parse_offset(offset: Any) -> dict[str, dict[str, int]] | None:
     found = json.loads(offset) if isinstance(offset, str) else offset
     is_known = isinstance(found, dict) and found and all(isinstance(each, dict) for each in found.values())
     return found if is_known else None
 
 
-def _left(end: Mapping[str, int], head: Mapping[str, int]) -> int:
+def _count_left(end: Mapping[str, int], head: Mapping[str, int]) -> int:
     done = end if end.get("epoch") == head.get("epoch") else {}
     return sum(max(0, head[each] - done.get(each, 0)) for each in head if each.isdecimal())

@@ -63,7 +63,7 @@ class _Child:
     def next(self, timeout: float) -> Made:
         """Return what has come of the next call."""
         began = time.monotonic()
-        told = self._told(began + timeout)
+        told = self._receive(began + timeout)
         if told is not None:
             made: Made = pickle.loads(told)  # noqa: S301 - Our own child's.
             return made
@@ -79,7 +79,7 @@ class _Child:
         if self._pid:
             self._kill()
 
-    def _told(self, deadline: float) -> bytes | None:
+    def _receive(self, deadline: float) -> bytes | None:
         head = self._read(_HEAD.size, deadline)
         return None if head is None else self._read(_HEAD.unpack(head)[0], deadline)
 
@@ -131,7 +131,7 @@ class Due(NamedTuple):
     result: Result
     events: Events
 
-    def told(self, outcome: Outcome | Failure, took: float) -> Result:
+    def make_result(self, outcome: Outcome | Failure, took: float) -> Result:
         """Return what has come of it; what a row cannot hold is a failure of its stream alone."""
         try:
             passed = 0 if isinstance(outcome, Failure) else self.events.below(outcome.next)
@@ -172,13 +172,13 @@ class CallAll:
         calls: Iterable[tuple[Outcome | Failure, float]] = map(call, range(len(due)))
         if self.plan.timeout is not None:
             calls = in_children(call, len(due), self.plan.timeout)
-        began, last = _computed(), None
+        began, last = _measure_cpu_seconds(), None
         for each, (outcome, took) in zip(due, calls, strict=True):
             if last is not None:
                 yield last
-            last = each.told(outcome, took)
+            last = each.make_result(outcome, took)
         if last is not None:  # Once for all: to look at the clock for each call would take a tenth of it.
-            yield last._replace(computed=_computed() - began)
+            yield last._replace(computed=_measure_cpu_seconds() - began)
 
     def _spans(self, table: pa.Table) -> Iterator[tuple[Result, Events | None]]:
         """Yield each stream's spans, with their events where these are to be handled now; the others wait."""
@@ -214,7 +214,7 @@ class CallAll:
                 )
 
 
-def _computed() -> float:
+def _measure_cpu_seconds() -> float:
     """Return for how many seconds this process has computed, and its children that have ended."""
     found = (getrusage(RUSAGE_SELF), getrusage(RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in found)

@@ -31,7 +31,7 @@ from penstock.processing.progress import Progress
 from penstock.processing.runners.background import HOPELESS, commit_remaining, note_failure
 from penstock.processing.runners.observer import ProcessorObserver, choose_name
 from penstock.processing.runners.processor import Processor, choose_checkpoints
-from penstock.spark.failed_tasks import told_of
+from penstock.spark.failed_tasks import find_task_error
 from penstock.spark.processors.calling import CallAll
 from penstock.spark.processors.results import RESULTS_SQL, Result, results_of
 from penstock.spark.processors.rounds import ALL, Planned, ResultIntake
@@ -50,7 +50,7 @@ def cancellable(spark: SparkSession) -> Iterator[Callable[[], object]]:
     The thread that waits for Spark gets an error. Calls under way end with their processes, a few seconds later.
     """
     tag = f"penstock-{uuid4().hex}"
-    add, remove, cancel = _named(spark)
+    add, remove, cancel = _find_tag_functions(spark)
     add(tag)
     try:
         yield lambda: cancel(tag)
@@ -58,7 +58,7 @@ def cancellable(spark: SparkSession) -> Iterator[Callable[[], object]]:
         remove(tag)
 
 
-def _named(spark: SparkSession) -> tuple[Callable[[str], Any], Callable[[str], Any], Callable[[str], Any]]:
+def _find_tag_functions(spark: SparkSession) -> tuple[Callable[[str], Any], Callable[[str], Any], Callable[[str], Any]]:
     try:
         context = spark.sparkContext
     except Exception:  # noqa: BLE001 - PySpark says in several ways that a session has no context.
@@ -271,9 +271,9 @@ class SparkProcessor(Processor):
             self.engine.replay_all(replay.parked, page, now)
         again = self.engine.take(ALL, now)
         try:
-            planned = self._planned(again)
+            planned = self._plan(again)
             has_work = bool(planned.new or planned.again)
-            results = self._done(planned) if has_work else []
+            results = self._carry_out_carefully(planned) if has_work else []
         except BaseException:
             for call in again:
                 self.engine.give_back(call)
@@ -339,7 +339,7 @@ class SparkProcessor(Processor):
                 self._silent = error
                 self._source.close()
 
-    def _planned(self, again: Sequence[Call]) -> Planned:
+    def _plan(self, again: Sequence[Call]) -> Planned:
         """Plan a round."""
         with self._waiting():
             look = self._source.look()
@@ -351,18 +351,18 @@ class SparkProcessor(Processor):
     def _timeout(self) -> float | None:
         return self.engine.rules.timeout or (ALONE_SECONDS if self._is_careful else None)
 
-    def _done(self, planned: Planned) -> list[Result]:
+    def _carry_out_carefully(self, planned: Planned) -> list[Result]:
         """Carry a round out; once more in processes of their own where a call has ended the process it was made in."""
         try:
-            return self._carried_out(planned)
+            return self._carry_out(planned)
         except Exception as error:  # Py4J's, or over Spark Connect PySpark's.
             if self._timeout is not None or CRASHED not in str(error):
                 raise
         self._is_careful = True
         _log.warning("a process that calls handlers has died; the round is begun anew, each call in a process that may")
-        return self._carried_out(planned._replace(plan=replace(planned.plan, timeout=self._timeout)))
+        return self._carry_out(planned._replace(plan=replace(planned.plan, timeout=self._timeout)))
 
-    def _carried_out(self, planned: Planned) -> list[Result]:
+    def _carry_out(self, planned: Planned) -> list[Result]:
         plan = planned.plan
         events, tasks = planned.look.reading(plan, [*planned.new.values()], planned.again, None)
         calls = CallAll(plan, self._handler, self._classify)
@@ -376,7 +376,7 @@ class SparkProcessor(Processor):
             except Exception as error:
                 if ending.error is not None:
                     raise ending.error from error
-                told = told_of(str(error)) if isinstance(error, PySparkException) else None
+                told = find_task_error(str(error)) if isinstance(error, PySparkException) else None
                 if told is None or told.kind != Unavailable.__name__:
                     raise
                 raise Unavailable(reason=told.detail) from error

@@ -78,7 +78,7 @@ def numbers(column: pa.ChunkedArray) -> "memoryview[int]":
     return values[array.offset : array.offset + len(array)]
 
 
-def looked_at(events: pa.RecordBatch, plan: ProcessingPlan, *, again: bool) -> pa.RecordBatch:
+def select_needed(events: pa.RecordBatch, plan: ProcessingPlan, *, again: bool) -> pa.RecordBatch:
     """Return *events* without unneeded ones: of events read before, those of streams outside the plan.
 
     New events that only wait have no `data`.

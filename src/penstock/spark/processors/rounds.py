@@ -163,11 +163,11 @@ class ResultIntake:
         for tranche, spans in by_place.items():
             spans.sort(key=lambda result: result.first)
             size = sum(each.events for each in spans)
-            batch, began = batch_of(new[tranche], self._trimmed(tranche, spans), size), self._clock()
+            batch, began = batch_of(new[tranche], self._trim(tranche, spans), size), self._clock()
             self._engine.ingest(batch, now)
             self._tally.note_batch(batch, self._clock() - began)
 
-    def _trimmed(self, tranche: str, found: Sequence[Result]) -> Sequence[Result]:
+    def _trim(self, tranche: str, found: Sequence[Result]) -> Sequence[Result]:
         """Return spans without what handlers have skipped of them before it came."""
         engine, trimmed = self._engine, []
         for each in found:

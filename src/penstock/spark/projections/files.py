@@ -38,7 +38,7 @@ from penstock.spark.projections.typed_rows import (
     Unfit,
     as_standing,
     columns_sql,
-    declared_in_files,
+    declare_file_columns,
 )
 from penstock.spark.projections.version_folder import (
     NOTHING,
@@ -88,7 +88,7 @@ class FilesTarget:
         Raises:
             BadParameter: the folder of this version holds the rows of another projection, or has other columns.
         """
-        self._told = _checked(self.projection, self._version.told(spark))
+        self._told = _check_note(self.projection, self._version.load_note(spark))
         if self._told != NOTHING:
             self._in_use.begin(spark, self.projection.processor)
         return self._told.positions
@@ -115,7 +115,7 @@ class FilesTarget:
             kept = self._write(spark, name, found)
             rows = name if kept.changed or before == NOTHING else before.rows
             moved = {tranche: at for tranche, at in found.positions.items() if tranche not in kept.failures}
-            positions, columns = {**before.positions, **moved}, declared_in_files(self.projection.table)
+            positions, columns = {**before.positions, **moved}, declare_file_columns(self.projection.table)
             now = RoundNote(before.number + 1, name, rows, positions, columns)
             told = self._version.tell(spark, before, now)
         except Exception as error:
@@ -168,11 +168,11 @@ def read(
     in_use = VersionInUse(root, projection.name).find(spark) if version is None else f"{projection.name}_v{version}"
     processor = in_use or projection.processor
     folder = VersionFolder(root, processor)
-    told = folder.told(spark) if in_use else NOTHING
+    told = folder.load_note(spark) if in_use else NOTHING
     if told == NOTHING:
         raise ProjectionNotFound(projection=processor, path=root)
     if processor == projection.processor:
-        _checked(projection, told)
+        _check_note(projection, told)
     rows = _rows(spark, folder, told, format).filter(f"NOT {DELETED}")
     if version not in (None, projection.version):
         return rows.drop(*(column for column in rows.columns if column.startswith(OURS)))
@@ -194,13 +194,13 @@ def switch(
         BadParameter: the folder of this version holds the rows of another projection, or has other columns.
     """
     root = path_of(path)
-    own = _checked(projection, VersionFolder(root, projection.processor).told(spark))
+    own = _check_note(projection, VersionFolder(root, projection.processor).load_note(spark))
     in_use = VersionInUse(root, projection.name)
     if own == NOTHING:
         raise ProjectionNotFound(projection=projection.processor, path=root)
     shown = in_use.find(spark)
     if shown not in (None, projection.processor) and not even_if_behind:
-        check_built(projection.processor, own.positions, shown, VersionFolder(root, shown).told(spark).positions)
+        check_built(projection.processor, own.positions, shown, VersionFolder(root, shown).load_note(spark).positions)
     in_use.switch(spark, projection.processor)
 
 
@@ -214,18 +214,18 @@ def _rows(spark: SparkSession, folder: VersionFolder, told: RoundNote, format: s
         found = spark.read.format(format).load(folder.path(told.rows))
         found.schema  # noqa: B018 - Over Spark Connect nobody looks for them before.
     except AnalysisException as error:
-        if error.getCondition() in _GONE and folder.told(spark) == told:
-            raise folder.gone(told) from error
+        if error.getCondition() in _GONE and folder.load_note(spark) == told:
+            raise folder.make_gone_error(told) from error
         raise
     return found
 
 
-def _checked(projection: Projection[Any], told: RoundNote) -> RoundNote:
+def _check_note(projection: Projection[Any], told: RoundNote) -> RoundNote:
     """Return what is told of this version of a projection.
 
     Raises:
         BadParameter: it is built with other columns.
     """
     if told != NOTHING:
-        check_declared(declared_in_files(projection.table), told.columns, f"a folder {projection.processor}")
+        check_declared(declare_file_columns(projection.table), told.columns, f"a folder {projection.processor}")
     return told

@@ -179,7 +179,7 @@ def project(
     try:
         look = chosen.look()
         _begin(spark, target, chosen, look)
-        return _projected(spark, target, look, events_max=events_per_round, shuffled=shuffled, progress=progress)
+        return _project(spark, target, look, events_max=events_per_round, shuffled=shuffled, progress=progress)
     finally:
         chosen.close()
 
@@ -196,7 +196,7 @@ def _begin(spark: SparkSession, target: ProjectionTarget, source: SparkSource, l
         target.keep(spark, Round(spark.createDataFrame([], ROWS_SQL), new))
 
 
-def _projected(
+def _project(
     spark: SparkSession,
     target: ProjectionTarget,
     look: Look,

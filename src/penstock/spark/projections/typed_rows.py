@@ -42,7 +42,7 @@ _TYPES: Final[Mapping[Kind, tuple[str, pa.DataType]]] = {
 }
 
 
-def declared_in_files(table: Table) -> dict[str, str]:
+def declare_file_columns(table: Table) -> dict[str, str]:
     """Return the columns of a projection as they are in files, by name; its key has an order there, as `KEY` has."""
     types = {column.name: _TYPES[column.kind][0] for column in (*table.key, *table.columns)}
     return declare_columns(types, (column.name for column in table.key))

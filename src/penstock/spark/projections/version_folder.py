@@ -32,18 +32,18 @@ def create(spark: SparkSession, path: str, text: str) -> bool:
     """
     if not hasattr(spark, "_jvm"):
         return _create_by_spark(spark, path, text)
-    files, place = _opened(spark, path)
+    files, place = _open(spark, path)
     if files.getUri().getScheme() == "file":
         java: Any = spark
         return _create_locally(java._jvm.java.io.File(files.makeQualified(place).toUri()).getPath(), text)
     return _create_by_hadoop(files, place, text)
 
 
-def found(spark: SparkSession, pattern: str) -> list[str]:
+def find_paths(spark: SparkSession, pattern: str) -> list[str]:
     """Return the paths that there are of a pattern, sorted; over Spark Connect the pattern, which Spark takes too."""
     if not hasattr(spark, "_jvm"):
         return [pattern]
-    files, place = _opened(spark, pattern)
+    files, place = _open(spark, pattern)
     return sorted(each.getPath().toString() for each in files.globStatus(place) or ())
 
 
@@ -54,11 +54,11 @@ def remove(spark: SparkSession, path: str) -> None:
     from py4j.protocol import Py4JJavaError
 
     with suppress(Py4JJavaError):
-        files, place = _opened(spark, path)
+        files, place = _open(spark, path)
         files.delete(place, True)
 
 
-def _opened(spark: SparkSession, path: str) -> tuple[Any, Any]:
+def _open(spark: SparkSession, path: str) -> tuple[Any, Any]:
     """Return the file system of a path, and the path as it knows it."""
     java: Any = spark
     place = java._jvm.org.apache.hadoop.fs.Path(path)
@@ -131,7 +131,7 @@ class Notes:
     def newest(self, spark: SparkSession) -> Note | None:
         """Return the newest one; None: there is none."""
         pattern = f"{self._folder}/{self._name}-*"
-        while paths := found(spark, pattern):
+        while paths := find_paths(spark, pattern):
             try:
                 read = spark.read.option("ignoreMissingFiles", "true").text(paths)
                 lines = read.select(sf.input_file_name().alias("file"), "value").collect()
@@ -243,7 +243,7 @@ class RoundNote(NamedTuple):
     positions: Mapping[str, Position]
     """How far they go, by tranche."""
     columns: Mapping[str, str]
-    """Of the key and the state, as `typed_rows.declared_in_files`."""
+    """Of the key and the state, as `typed_rows.declare_file_columns`."""
 
 
 _OF_PATTERNS: Final = frozenset("*?[]{}\\")
@@ -268,7 +268,7 @@ class VersionFolder:
         """Return where rows are."""
         return f"{self._folder}/{rows}"
 
-    def told(self, spark: SparkSession) -> RoundNote:
+    def load_note(self, spark: SparkSession) -> RoundNote:
         """Return what is told of the newest round that counts; `NOTHING`: there is none.
 
         Raises:
@@ -292,15 +292,15 @@ class VersionFolder:
         Raises:
             CheckpointMoved: another process has.
         """
-        newest = self.told(spark)
+        newest = self.load_note(spark)
         if newest.number <= before.number or newest.round == round:
             return
         self.remove(spark, round)
-        tranche = _moved(before.positions, newest.positions)
+        tranche = _find_moved(before.positions, newest.positions)
         expected, found = before.positions.get(tranche), newest.positions.get(tranche)
         raise CheckpointMoved(group=self._processor, tranche=tranche, expected=expected, found=found) from cause
 
-    def gone(self, told: RoundNote) -> ProjectionNotFound:
+    def make_gone_error(self, told: RoundNote) -> ProjectionNotFound:
         """Return what is wrong where the rows that are told of are not there."""
         return ProjectionNotFound.of(
             "projection-gone", projection=self._processor, path=self.path(told.rows), positions=dict(told.positions)
@@ -312,7 +312,7 @@ class VersionFolder:
 
     def tidy(self, spark: SparkSession, before: RoundNote, now: RoundNote) -> None:
         """Remove what came before the last two rounds, and rows that never counted; it stays over Spark Connect."""
-        for path in found(spark, f"{self._folder}/*-*"):
+        for path in find_paths(spark, f"{self._folder}/*-*"):
             if is_over(path.rpartition("/")[2], before, now):
                 remove(spark, path)
 
@@ -355,7 +355,7 @@ def is_over(name: str, before: RoundNote, now: RoundNote) -> bool:
     return int(number) <= before.number and name not in (before.rows, now.rows)
 
 
-def _moved(before: Mapping[str, Position], now: Mapping[str, Position]) -> str:
+def _find_moved(before: Mapping[str, Position], now: Mapping[str, Position]) -> str:
     """Return a tranche whose position is another now."""
     both = sorted({*before, *now})
     return next((each for each in both if before.get(each) != now.get(each)), both[0] if both else "")

@@ -15,7 +15,7 @@ _IN_PARTITION: Final = (1 << 33) - 1
 """The bits of `monotonically_increasing_id` that count the rows of a partition; those above them are its number."""
 
 
-def numbered(rows: DataFrame, first: int) -> DataFrame:
+def number_rows(rows: DataFrame, first: int) -> DataFrame:
     """Return *rows* with a column `position`: *first*, and on without holes, in the order that they have in Spark.
 
     Rows are counted, and then numbered. They must be the same both times, in the same partitions: persist them.

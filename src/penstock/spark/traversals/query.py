@@ -8,7 +8,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.errors import BadParameter
 from penstock.spark.options import whole_seconds
-from penstock.spark.traversals.numbering import ROWS_MAX, numbered
+from penstock.spark.traversals.numbering import ROWS_MAX, number_rows
 from penstock.spark.traversals.source import INTERVAL, START, PeriodicDataSource
 
 LOOK: Final = "1 second"
@@ -65,7 +65,7 @@ def write_numbered(rows: DataFrame, first: int, write: Callable[[DataFrame, int]
     was_persisted = rows.storageLevel.useMemory or rows.storageLevel.useDisk
     kept = rows if was_persisted else rows.persist()
     try:
-        write(numbered(kept, first), first)
+        write(number_rows(kept, first), first)
     finally:
         if not was_persisted:  # Else that is somebody else's business.
             kept.unpersist()

@@ -9,7 +9,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 from pyspark.sql.types import LongType, StructField, StructType
 
 from penstock.processing.sources.periodic import Timetable
-from penstock.spark.options import known_options, whole_seconds
+from penstock.spark.options import select_options, whole_seconds
 from penstock.spark.tracebacks import hide_tracebacks
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class PeriodicDataSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        values = known_options(dict(options.items()), [INTERVAL])
+        values = select_options(dict(options.items()), [INTERVAL])
         self._interval = whole_seconds(INTERVAL, values.get(INTERVAL, ""))
 
     @classmethod

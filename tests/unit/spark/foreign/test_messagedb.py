@@ -23,7 +23,7 @@ from penstock.spark.foreign.messagedb import (
     MessageDatabase,
     Places,
     cut_at,
-    ended,
+    end_batch,
     next_end,
     plan_ranges,
     ranges_between,
@@ -43,11 +43,11 @@ def test_offsets_come_back_as_they_were(places: Places) -> None:
 
 
 def test_the_first_micro_batch_says_itself_where_it_began() -> None:
-    first = {"account": ended(FirstRange(3, 3), 17)}
+    first = {"account": end_batch(FirstRange(3, 3), 17)}
 
     assert first == {"account": FirstRange(3, 17)}
     assert ranges_between({"account": 9}, first) == [CategoryRange("account", 3, 17)]
-    assert ended(first["account"], 20) == 20, "the second one does not"
+    assert end_batch(first["account"], 20) == 20, "the second one does not"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from penstock.spark.foreign.nakadi import (
     NakadiPartition,
     OpenStream,
     SubscriptionReader,
-    advanced,
+    advance_cursors,
     behind,
     beyond,
     is_before,
@@ -78,7 +78,7 @@ def test_the_end_of_a_timeline_is_the_beginning_of_the_next() -> None:
 
 
 def test_advanced_cursors_never_go_back() -> None:
-    assert advanced({A: at(5)}, {A: at(3), B: at(1)}) == {A: at(5), B: at(1)}
+    assert advance_cursors({A: at(5)}, {A: at(3), B: at(1)}) == {A: at(5), B: at(1)}
 
 
 def test_place_is_shown_as_partition_and_event_type() -> None:
@@ -140,7 +140,7 @@ def test_each_request_has_the_token_that_the_file_has_then(nakadi: NakadiServer,
     nakadi.streams = [[line(1, 1)]]
     subscription = SubscriptionReader(nakadi.query(token_file=str(file)))
     file.write_text("geheim-1")
-    subscription.committed()
+    subscription.load_committed()
     file.write_text("geheim-2")
     subscription.open({})
     take_line(subscription)
@@ -184,7 +184,7 @@ def test_refused_request_raises_the_answer_without_the_token(
     nakadi.answers = {("GET", "/cursors"): [(status, said)]}
 
     with pytest.raises(kind) as refused:
-        SubscriptionReader(nakadi.query(token_file=str(file))).committed()
+        SubscriptionReader(nakadi.query(token_file=str(file))).load_committed()
 
     shown = str(refused.value) + repr(vars(refused.value))
     assert said in shown.replace("\\", "")
@@ -198,13 +198,13 @@ def test_server_that_is_not_nakadi_is_reported(nakadi: NakadiServer) -> None:
     with pytest.raises(WrongAddress, match="no Nakadi server answers at"):
         subscription.ends()
     with pytest.raises(MalformedAnswer, match="not what was asked for"):
-        subscription.committed()
+        subscription.load_committed()
 
 
 def test_server_error_is_retried(nakadi: NakadiServer) -> None:
     nakadi.answers = {("GET", "/cursors"): [(503, "try later"), (500, "oh")]}
 
-    assert SubscriptionReader(nakadi.query(retry_timeout=30.0)).committed() == {}
+    assert SubscriptionReader(nakadi.query(retry_timeout=30.0)).load_committed() == {}
 
 
 def test_move_is_retried_while_a_cursor_reset_is_in_progress(nakadi: NakadiServer) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.errors import BadParameter, MalformedAnswer
-from penstock.spark.pipelines.nakadi import BATCH_BYTES, Nakadi, pieces, unpublished
+from penstock.spark.pipelines.nakadi import BATCH_BYTES, Nakadi, find_unpublished, pieces
 
 
 def test_a_request_has_a_size() -> None:
@@ -20,13 +20,13 @@ def test_an_event_larger_than_a_request_goes_alone() -> None:
 def test_events_that_nakadi_did_not_store_remain_unpublished() -> None:
     told = [{"publishing_status": status} for status in ("submitted", "failed", "submitted")]
 
-    assert unpublished([b"1", b"2", b"3"], told, "x") == [b"2", b"3"], "in their order"
+    assert find_unpublished([b"1", b"2", b"3"], told, "x") == [b"2", b"3"], "in their order"
 
 
 @pytest.mark.parametrize("told", [[{}], [{"publishing_status": "submitted"}] * 2, {"a": 1}, [3]])
 def test_publishing_answer_of_another_shape_is_malformed(told: object) -> None:
     with pytest.raises(MalformedAnswer, match="not what became of 1 events"):
-        unpublished([b"1"], told, "x")
+        find_unpublished([b"1"], told, "x")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from penstock.errors import BadParameter
 from penstock.processing.projections.columns import check_declared
 from penstock.processing.projections.projection import Projection, event_key
-from penstock.spark.projections.typed_rows import Unfit, declared_in_files
+from penstock.spark.projections.typed_rows import Unfit, declare_file_columns
 
 
 class Seat(NamedTuple):
@@ -34,7 +34,7 @@ def row(event: Any) -> str:
 
 def declare(of: Any, **fields: Any) -> dict[str, str]:
     state = make_dataclass("Held", [(name, kind | None, None) for name, kind in fields.items()])
-    return declared_in_files(Projection("held", state, lambda state, _: state, key=of).table)
+    return declare_file_columns(Projection("held", state, lambda state, _: state, key=of).table)
 
 
 @pytest.mark.parametrize(

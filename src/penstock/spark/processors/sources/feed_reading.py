@@ -11,7 +11,7 @@ from penstock.processing.sources.feed_position import encode_tranche
 from penstock.spark.connection import RemoteHub
 from penstock.spark.patience import Patience
 from penstock.spark.planning import Range
-from penstock.spark.processors.reading import EVENTS, ProcessingPlan, looked_at
+from penstock.spark.processors.reading import EVENTS, ProcessingPlan, select_needed
 from penstock.spark.processors.sources.source import Then
 from penstock.spark.reading import read_range
 from penstock.wire.http import is_transient
@@ -48,13 +48,13 @@ class ReadFeeds:
             PenstockError: what else the hub answers.
         """
         try:
-            yield from self._made(batches)
+            yield from self._read_all(batches)
         except PenstockError as error:
             if not is_transient(error):
                 raise
             raise Unavailable(reason=error.detail) from error
 
-    def _made(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _read_all(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tasks, then = self.tasks, self.then
         new = len(tasks.new)
         for batch in batches:
@@ -70,9 +70,9 @@ class ReadFeeds:
         patience = Patience(hub.retry_timeout)
         number = self.plan.numbers[encode_tranche(wanted.event_type, wanted.partition)]
         for batch in read_range(hub, wanted, patience, fail_on_loss=fails, with_headers=False):
-            yield looked_at(self._shaped(batch, wanted, number, again=again), self.plan, again=again)
+            yield select_needed(self._shape(batch, wanted, number, again=again), self.plan, again=again)
 
-    def _shaped(self, batch: pa.RecordBatch, wanted: Range, number: int, *, again: bool) -> pa.RecordBatch:
+    def _shape(self, batch: pa.RecordBatch, wanted: Range, number: int, *, again: bool) -> pa.RecordBatch:
         rows = batch.num_rows
         columns = [
             self._streams(batch.column("key"), wanted),

@@ -18,7 +18,7 @@ from penstock.errors import BadParameter
 from penstock.processing.engine.tranche import Batch, Position, SourceItem
 from penstock.processing.sources.source import ReadRequest
 from penstock.spark.planning import WORTH_A_TASK
-from penstock.spark.processors.reading import EVENTS, EVENTS_SQL, Events, ProcessingPlan, looked_at, numbers
+from penstock.spark.processors.reading import EVENTS, EVENTS_SQL, Events, ProcessingPlan, numbers, select_needed
 from penstock.spark.processors.sources.source import Look, PlannedRead, Then, TrancheRange
 
 COLUMNS: Final = ("tranche", "stream", "offset", "key", "kind", "headers", "data", "received")
@@ -37,7 +37,7 @@ class AsEvents:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield rows as `reading.EVENTS`, or what is made of these."""
         for batch in batches:
-            events = looked_at(self._events(batch), self.plan, again=self.again)
+            events = select_needed(self._events(batch), self.plan, again=self.again)
             if events.num_rows:
                 yield events if self.then is None else self.then.make(events)
 
@@ -117,7 +117,7 @@ class FrameSource(Closing):
     def stretch(self, tranche: str, start: int, end: int, events_max: int) -> TrancheRange | None:
         """Return a range of at most *events_max* events of a tranche from *start* on; the tranche ends at *end*."""
 
-    def settled(self, tranche: str, start: int, head: Head) -> int:  # noqa: ARG002 - Most have nothing to say.
+    def find_start(self, tranche: str, start: int, head: Head) -> int:  # noqa: ARG002 - Most have nothing to say.
         """Return where reading goes on in a tranche: at *start*, or where it can after events were lost.
 
         Raises:
@@ -143,11 +143,11 @@ class FrameSource(Closing):
 
     def tranches(self) -> Collection[str]:
         """Return the tranches that there were when it was looked last."""
-        return [*self._known()]
+        return [*self._load_heads()]
 
     def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
         """Return where to begin in a tranche: at its start, if there are positions in others."""
-        head = self._known()[tranche]
+        head = self._load_heads()[tranche]
         return self._begun[tranche].next if tranche in self._begun and not kept else head.first
 
     def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
@@ -171,7 +171,7 @@ class FrameSource(Closing):
         """End; who is reading is woken."""
         self._closed.set()
 
-    def _known(self) -> Mapping[str, Head]:
+    def _load_heads(self) -> Mapping[str, Head]:
         if self._found is None:
             self.look()
         return self._found or {}
@@ -208,7 +208,7 @@ class _FrameLook:
             return None
         head = self.heads[tranche]
         start = int(self.source.beginning(tranche) if position is None else position)
-        start = self.source.settled(tranche, start, head)
+        start = self.source.find_start(tranche, start, head)
         return self.source.stretch(tranche, start, head.next, events_max) if start < head.next else None
 
     def numbering(self, tranche: str) -> str:

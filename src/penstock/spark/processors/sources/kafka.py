@@ -97,7 +97,7 @@ class SparkKafkaSource(FrameSource):
         topic, _, _ = tranche.rpartition("/")
         return super().beginning(tranche, [each for each in kept if each.rpartition("/")[0] == topic])
 
-    def settled(self, tranche: str, start: int, head: Head) -> int:
+    def find_start(self, tranche: str, start: int, head: Head) -> int:
         """Return where reading goes on: at *start*, or where it can after records were lost.
 
         Raises:
@@ -120,7 +120,7 @@ class SparkKafkaSource(FrameSource):
             name, partition = decode_tranche(each.tranche)
             places.setdefault(name, {})[str(partition)] = (each.start, each.end)
 
-        def told(at: int) -> str:
+        def write_offsets(at: int) -> str:
             return json.dumps(
                 {name: {each: ends[at] for each, ends in found.items()} for name, found in places.items()}
             )
@@ -128,8 +128,8 @@ class SparkKafkaSource(FrameSource):
         options = {
             **self._kafka.settings(),
             "assign": json.dumps({name: [int(each) for each in found] for name, found in places.items()}),
-            "startingOffsets": told(0),
-            "endingOffsets": told(1),
+            "startingOffsets": write_offsets(0),
+            "endingOffsets": write_offsets(1),
             "includeHeaders": "true",
             "failOnDataLoss": str(self._fails).lower(),
         }

@@ -164,7 +164,7 @@ def headers_column(frame: DataFrame, given: Given | None) -> Column:
     raise BadParameter(parameter="headers", value=kind.simpleString(), allowed="a map, or a JSON object of texts")
 
 
-def received_column(frame: DataFrame, given: Given | None) -> Column:
+def choose_received(frame: DataFrame, given: Given | None) -> Column:
     """Return when the event was received, in microseconds since 1970.
 
     Raises:
@@ -301,7 +301,7 @@ class TableSource(FrameSource):
     def heads(self) -> Mapping[str, Head]:
         """Look where tranches begin and end now, those that were read from where they were read last."""
         floors = dict(self._floors)
-        found = self._last = self._counted(floors)
+        found = self._last = self._count_events(floors)
         return {name: Head(floor, floor) for name, floor in floors.items()} | {
             name: Head(each.first, each.next) for name, each in found.items()
         }
@@ -316,7 +316,7 @@ class TableSource(FrameSource):
 
     def rows(self, stretches: Sequence[TrancheRange]) -> DataFrame:
         """Return the events of stretches."""
-        frame = self._made()
+        frame = self._make_frame()
         index, columns = index_column(frame, self._index), self._tranches(frame)
         wanted = (
             reduce(and_, [self._is(columns, each.tranche), index >= each.start, index < each.end]) for each in stretches
@@ -331,20 +331,20 @@ class TableSource(FrameSource):
             "kind": sf.coalesce(column(frame, self._kind), sf.lit(KIND)) if self._kind is not None else sf.lit(KIND),
             "headers": headers_column(frame, self._headers),
             "data": data_column(frame, self._data),
-            "received": received_column(frame, self._received),
+            "received": choose_received(frame, self._received),
         }
         return frame.filter(reduce(or_, wanted)).select(*(made[name].alias(name) for name in COLUMNS))
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
         """Return how many rows each tranche has behind its position now."""
         if self._behind is None or not self._behind.holds(positions, time.monotonic()):
-            found = self._counted({name: int(at) for name, at in positions.items() if name in self._values})
+            found = self._count_events({name: int(at) for name, at in positions.items() if name in self._values})
             counts = {name: each.events for name, each in found.items()}
             gaps = {name: counts.get(name, 0) for name in {**self._values, **counts}}
             self._behind = _Behind(time.monotonic(), dict(positions), gaps)
         return self._behind.gaps
 
-    def _made(self) -> DataFrame:
+    def _make_frame(self) -> DataFrame:
         frame = self._frame if isinstance(self._frame, DataFrame) else self._frame(self.spark)
         if frame.isStreaming:
             allowed = (
@@ -360,7 +360,7 @@ class TableSource(FrameSource):
         equal = (each.eqNullSafe(value) for each, value in zip(columns, self._values[tranche], strict=True))
         return reduce(and_, equal, sf.lit(True))
 
-    def _counted(self, floors: Mapping[str, int]) -> Mapping[str, _Counted]:
+    def _count_events(self, floors: Mapping[str, int]) -> Mapping[str, _Counted]:
         """Return what each tranche has from its floor on.
 
         Tranches that have none from there on are left out; those that have no floor are counted whole.
@@ -368,7 +368,7 @@ class TableSource(FrameSource):
         Raises:
             BadParameter: two tranches have one name; or an index is below 0.
         """
-        frame = self._made()
+        frame = self._make_frame()
         index, columns = index_column(frame, self._index), self._tranches(frame)
         if floors:
             known = [(self._is(columns, name), floor) for name, floor in floors.items()]
@@ -397,7 +397,7 @@ class TableSource(FrameSource):
         last = self._last.get(tranche)
         if last is not None and last.is_full and last.first <= start and end <= last.next:
             return True
-        frame = self._made()
+        frame = self._make_frame()
         index, columns = index_column(frame, self._index), self._tranches(frame)
         wanted = frame.filter(self._is(columns, tranche) & (index >= start) & (index < end))
         return wanted.select(index).distinct().count() == end - start
@@ -422,7 +422,7 @@ class TableSource(FrameSource):
         return cut, events
 
     def _histogram(self, tranche: str, start: int, end: int) -> IndexHistogram:
-        frame = self._made()
+        frame = self._make_frame()
         index = index_column(frame, self._index)
         place = index - sf.lit(start)
         at = (index - sf.pmod(place, sf.lit(width_of(start, end)))).alias("first")
