@@ -114,9 +114,7 @@ def describe_peers(kept: Path = KEPT) -> list[str]:
     if run is None:
         return [_TITLE, "", _HEAD, "", _NOT_YET, ""]
     parts = [_TITLE, "", _HEAD, ""]
-    parts += [
-        f"Measured on {run.on} at {run.revision}, {run.rounds} rounds, logs of {run.events} events:"
-    ]
+    parts += [f"Measured on {run.on} at {run.revision}, {run.rounds} rounds, logs of {run.events} events:"]
     parts += ["", *(f"- {name}: {text}" for name, text in run.machine.items()), ""]
     if run.failed:
         parts += [f"Could not be measured in this run: {', '.join(run.failed)}.", ""]
