@@ -64,6 +64,8 @@ SHARED_SECONDS: Final = 2.0
 and 8 MiB of columns."""
 REPEATS: Final = 5
 """A range is read so often if events of it are removed one by one meanwhile."""
+ENDS_KEPT: Final = 10_000
+"""The ends of so many partitions are remembered."""
 EVENTS: Final = Frame("", "\n", "")
 """The frame of events that are read one by one: no event holds a line break."""
 
@@ -359,6 +361,8 @@ class Reader:
         self._event_types = event_types
         self._shared = _SharedChunks[LineChunk]()
         self._shared_columns = _SharedChunks[ColumnChunk]()
+        self._ends: dict[int, int] = {}
+        """By partition id: the next offset, as last seen."""
 
     def open(
         self,
@@ -372,16 +376,55 @@ class Reader:
     ) -> PageReading:
         """Open a page: resolve cursors and find the range to read; *n* None stands for the physical partition count.
 
-        Unless the outbox is *settled*, it is looked at too.
+        Unless the outbox is *settled*, it is looked at too, if the page may reach the end of the feed.
 
         Raises:
             EventTypeNotFound, BadPartitionCount, BadCursor, StaleSplit: the request cannot be served.
             CursorExpired: retention has removed events after a cursor.
             UnsettledError: the page reaches the end of the feed, and rows of the feed wait in the outbox.
         """
+        if not settled and self._is_far_from_end(name, wanted, page_size):
+            reading, _ = self._open(name, n, wanted, page_size, kinds, looks=False)
+            if not reading.reaches_head:
+                return reading
+        reading, has_waiting = self._open(name, n, wanted, page_size, kinds, looks=not settled)
+        if has_waiting and reading.reaches_head:
+            raise UnsettledError([name])
+        return reading
+
+    def _is_far_from_end(self, name: str, wanted: Sequence[WantedPartition], page_size: int) -> bool:
+        """Return whether the ends of the partitions, as last seen, are further on than a page reaches: they only grow.
+
+        It is a guess, which saves most pages of a long log a look into the outbox.
+        """
+        feed = self._event_types.remembered.get(name)
+        for each in wanted:
+            if feed is None or each.cursor in (FIRST, LAST):
+                return False
+            try:
+                cursor = parse_cursor(each.cursor, each.parameter, name)
+            except BadCursor:
+                return False
+            for physical, offset in zip(cursor.view.physical, cursor.offsets, strict=True):
+                partition_id = feed.partition_ids[physical] if physical < feed.partition_count else -1
+                if offset + page_size >= self._ends.get(partition_id, 0):
+                    return False
+        return True
+
+    def _open(
+        self,
+        name: str,
+        n: int | None,
+        wanted: Sequence[WantedPartition],
+        page_size: int,
+        kinds: KindFilter | None,
+        *,
+        looks: bool,
+    ) -> tuple[PageReading, bool]:
+        """Return an open page and, if it *looks* into the outbox, whether rows of the feed wait there."""
         with self._store.read() as tx:
             # The outbox comes first: rows that another hub moves before the heads are read are in the log then.
-            has_waiting = not settled and bool(tx.outbox.find_waiting([name]))
+            has_waiting = looks and bool(tx.outbox.find_waiting([name]))
             found = self._find_as_known(tx, name, n, wanted)
             if found is None:
                 feed = self._event_types.remember(name, tx.registry.find(name))
@@ -400,9 +443,13 @@ class Reader:
             for track, each in zip(tracks, wanted, strict=True):
                 if each.cursor == FIRST:
                     track.align()
-        if has_waiting and reading.reaches_head:
-            raise UnsettledError([name])
-        return reading
+        self._note_ends(heads)
+        return reading, has_waiting
+
+    def _note_ends(self, heads: Mapping[int, PartitionHead]) -> None:
+        if len(self._ends) >= ENDS_KEPT:
+            self._ends.clear()
+        self._ends.update((partition_id, head.next_offset) for partition_id, head in heads.items())
 
     def _find_as_known(
         self, tx: Tx, name: str, n: int | None, wanted: Sequence[WantedPartition]

@@ -4,6 +4,7 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from io import BytesIO
 from typing import Any, Final, Protocol
 
@@ -31,6 +32,9 @@ _ALIASES: Final[Mapping[str, frozenset[str]]] = {
     "text/plain": frozenset({"application/openmetrics-text"}),
 }
 """Names by which clients ask for a media type, beside its own; many send one name with all their requests."""
+
+CHOICES_KEPT: Final = 64
+"""For so many headers it is remembered what was chosen: a client sends the same one with each of its requests."""
 
 
 def weights(accept: str | None) -> dict[str, float]:
@@ -60,14 +64,21 @@ def choose_form(request: Request, *offered: str) -> str:
         UnsupportedFormat: the client takes none of them.
     """
     given = ", ".join(request.headers.getlist("accept"))
-    liked = weights(given)
+    best = _choose_offered(given, offered)
+    if best is None:
+        raise UnsupportedFormat.of("not-acceptable", accept=make_printable(given), allowed=", ".join(offered))
+    return best
+
+
+@lru_cache(CHOICES_KEPT)
+def _choose_offered(accept: str, offered: tuple[str, ...]) -> str | None:
+    """Return what a client that sends *accept* likes best of *offered*; None if it takes none of them."""
+    liked = weights(accept)
     if not liked:
         return offered[0]
     ranked = {each: _rank(each, liked) for each in offered}
     best = max(offered, key=ranked.__getitem__)
-    if ranked[best][0] <= 0:
-        raise UnsupportedFormat.of("not-acceptable", accept=make_printable(given), allowed=", ".join(offered))
-    return best
+    return best if ranked[best][0] > 0 else None
 
 
 def prefers(request: Request, media_type: str, *offered: str) -> bool:
@@ -120,6 +131,7 @@ _WHOLE: Final = {"zstd": zstd.ZstdCompressor.FLUSH_BLOCK, "gzip": zlib.Z_SYNC_FL
 """The flush mode of each encoding that keeps nothing back."""
 
 
+@lru_cache(CHOICES_KEPT)
 def choose_encoding(accept: str | None) -> str | None:
     """Return the encoding that a client prefers of those supported, zstd before gzip; None for none.
 

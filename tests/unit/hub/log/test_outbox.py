@@ -16,6 +16,7 @@ from penstock.hub.log.log import make_unsettled_error
 from penstock.hub.log.outbox import RowGoneError, reject_row, take_rows
 from penstock.hub.log.read import WantedPartition
 from penstock.storage import Store, open_store
+from penstock.storage.log.events import KindFilter
 from penstock.storage.log.outbox import RejectedRow
 from penstock.storage.store import Tx
 from penstock.testing.clock import VirtualClock
@@ -277,6 +278,19 @@ def test_page_that_reaches_the_head_moves_the_outbox_and_no_other(hub: Hub) -> N
 
     assert not hub.log.has_waiting(NAME)
     assert (before.tracks[0].stops, after.tracks[0].stops) == ({0: 10}, {0: 11})
+
+
+def test_page_far_from_the_known_end_moves_the_outbox_if_its_filter_may_take_it_there(hub: Hub) -> None:
+    hub.log.publish(NAME, [a_new_event() for _ in range(50)])
+    begin = open_settled(hub, *PAGE, 10).tracks[0].cursor
+    into_outbox(hub.store, ROWS[:1])
+    paid = KindFilter(frozenset({"paid"}), skip=False, default=NAME)
+
+    plain = open_settled(hub, NAME, 1, [WantedPartition("cursor0", 0, begin)], 10)
+    assert (plain.tracks[0].stops, hub.log.has_waiting(NAME)) == ({0: 50}, True)
+    filtered = open_settled(hub, NAME, 1, [WantedPartition("cursor0", 0, begin)], 10, kinds=paid)
+
+    assert (filtered.tracks[0].stops, hub.log.has_waiting(NAME)) == ({0: 51}, False)
 
 
 def test_heads_include_the_outbox(hub: Hub) -> None:
