@@ -31,6 +31,7 @@ from penstock.storage.postgres.history import PrimaryHistory
 _sql: Final = POSTGRES.statements
 _FEW_ROWS: Final = 64
 """Up to this many rows are inserted in one exchange with the database; COPY takes two, and is faster for more rows."""
+_ANY_SIZE: Final = 1 << 62
 _SENT_ROWS: Final = 128
 """Rows sent at once: the database reads them while the next ones are formatted."""
 _SPECIAL: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
@@ -90,14 +91,23 @@ class PostgresLog(LogRepository):
         self, partition_id: int, start: int, stop: int, frame: Frame, kinds: KindFilter | None
     ) -> StoredLines:
         """Return a range as one value."""
+        if kinds is None:
+            return self._read_all_lines(partition_id, start, stop, frame)
         stop = self._find_stop(partition_id, start, stop)
-        given: dict[str, Any] = {"partition_id": partition_id, "start": start, "stop": stop, **frame._asdict()}
-        name = "lines"
-        if kinds is not None:
-            name = "lines_of_kinds"
-            given |= {"kinds": sorted(kinds.kinds), "skip": kinds.skip, "default": kinds.default}
-        scanned, kept, body = self._one(name, **given)
+        chosen = {"kinds": sorted(kinds.kinds), "skip": kinds.skip, "default": kinds.default}
+        given = {"partition_id": partition_id, "start": start, "stop": stop, **frame._asdict(), **chosen}
+        scanned, kept, body = self._one("lines_of_kinds", **given)
         return StoredLines(stop, scanned, kept, body or b"")
+
+    def _read_all_lines(self, partition_id: int, start: int, stop: int, frame: Frame) -> StoredLines:
+        while True:
+            bytes_max = CHUNK_BYTES if stop - start > 1 else _ANY_SIZE
+            given = {"partition_id": partition_id, "start": start, "stop": stop}
+            rows, size, body = self._one("lines", **given, separator=frame.separator, bytes_max=bytes_max)
+            if size <= bytes_max:
+                framed = b"".join((frame.prefix.encode(), body, frame.suffix.encode())) if rows else b""
+                return StoredLines(stop, rows, rows, framed)
+            stop = self._find_fitting(**given)
 
     def read_columns(self, partition_id: int, start: int, stop: int, separator: str = "") -> StoredColumns:
         """Return a range by column."""
@@ -141,10 +151,12 @@ class PostgresLog(LogRepository):
             return stop
         given = {"partition_id": partition_id, "start": start, "stop": stop}
         (size,) = self._one("size", **given)
-        if size <= CHUNK_BYTES:
-            return stop
+        return stop if size <= CHUNK_BYTES else self._find_fitting(**given)
+
+    def _find_fitting(self, partition_id: int, start: int, stop: int) -> int:
+        given = {"partition_id": partition_id, "start": start, "stop": stop}
         (fits,) = self._one("fitting", **given, bytes=CHUNK_BYTES) or (stop,)
-        return max(start + 1, fits)
+        return max(start + 1, int(fits))
 
     def _one(self, statement_name: str, /, **given: Any) -> Any:
         with self._connection.cursor(binary=True) as cursor:

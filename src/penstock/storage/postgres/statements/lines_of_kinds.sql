@@ -1,4 +1,4 @@
--- The same for some kinds only (:kinds, in lower case): all but these where :skip is true.
+-- A range of events of some kinds as one value (:kinds, in lower case): of all but these where :skip is true.
 SELECT count(*), count(data),
        convert_to(:prefix::text || string_agg(data, :separator::text) || :suffix::text, 'UTF8')
 FROM (SELECT CASE WHEN (lower(coalesce(kind, :default::text) COLLATE "C") = ANY(:kinds::text[])) <> :skip
