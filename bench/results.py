@@ -57,6 +57,8 @@ def keep(name: str, rows: Sequence[Row]) -> None:
 def write_page(page: Path = PAGE) -> None:
     """Write the page from what is kept."""
     kept = _load()
+    if unknown := set(kept["figures"]) - set(FIGURES):
+        raise ValueError(f"{KEPT.name} has figures that are not known, import bench.figures first: {sorted(unknown)}")
     remarks: dict[str, str] = tomllib.loads(REMARKS.read_text(encoding="utf-8"))
     parts = [_HEAD]
     for each in kept["machines"].values():

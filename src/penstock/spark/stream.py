@@ -92,11 +92,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._mirror.tell(begins, at_once=end is None or self._target is not None)
         if end is not None and not rewound and self._target is None and self._holds(places, end):
             return start
-        return (
-            start
-            if end is None
-            else encode_places(find_unwanted_places(places, heads) | add_versions(end, self._versions, reset))
-        )
+        if end is None:
+            return start
+        return encode_places(find_unwanted_places(places, heads) | add_versions(end, self._versions, reset))
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Note where the feeds end now: the query ends there, whatever else comes."""

@@ -157,7 +157,7 @@ def _url(_: str, text: str | None) -> str:
     return options.hub_url({} if text is None else {"url": text}, "the address of a Nakadi server")
 
 
-def _parse_name(allowed: str) -> Callable[[str, str], str]:
+def _make_name_parser(allowed: str) -> Callable[[str, str], str]:
     def parse(name: str, text: str) -> str:
         if not text.strip():
             raise bad_option(name, text, allowed)
@@ -185,11 +185,11 @@ class SubscriptionQuery(ForeignQuery):
 
     url: str = option(_url)
     """The server, without a slash at the end."""
-    subscription: str | None = option(_parse_name(_SUBSCRIPTION), None)
+    subscription: str | None = option(_make_name_parser(_SUBSCRIPTION), None)
     """Its id; None: it is found, or created, by the next four."""
-    owning_application: str | None = option(_parse_name(_OWNER), None)
+    owning_application: str | None = option(_make_name_parser(_OWNER), None)
     event_type: tuple[str, ...] = option(_event_types, ())
-    consumer_group: str | None = option(_parse_name("the consumer group of the subscription"), None)
+    consumer_group: str | None = option(_make_name_parser("the consumer group of the subscription"), None)
     read_from: str | None = option(_read_from, None)
     """Where a subscription that is created begins: begin or end."""
     landing_location: str = option(parse_location)

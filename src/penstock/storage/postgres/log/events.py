@@ -32,6 +32,7 @@ _sql: Final = POSTGRES.statements
 _FEW_ROWS: Final = 64
 """Up to this many rows are inserted in one exchange with the database; COPY takes two, and is faster for more rows."""
 _ANY_SIZE: Final = 1 << 62
+"""A single event is read whatever its size."""
 _SENT_ROWS: Final = 128
 """Rows sent at once: the database reads them while the next ones are formatted."""
 _SPECIAL: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
