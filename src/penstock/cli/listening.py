@@ -76,7 +76,7 @@ def serve(
         app.watch_certificate(tls.measure_seconds_left)
     config = uvicorn.Config(
         app,
-        http=http1(header_timeout, body_timeout, app.limiter),
+        http=http1(header_timeout, body_timeout, app.limiter, app.take),
         ws="none",
         access_log=False,
         proxy_headers=False,  # The hub has to see the proxy's own address, to know whether it trusts it.

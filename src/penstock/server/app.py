@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from penstock.core.access import Attribute
 from penstock.core.registry.definition import Limits, limits_of
@@ -23,10 +23,17 @@ from penstock.server.console.pages import load_console
 from penstock.server.http.cors import AllowedOrigins
 from penstock.server.http.encoding import choose_form, prefers
 from penstock.server.http.problems import on_defect, on_http_error, on_penstock_error, problem_response
-from penstock.server.http.requests import TrustedProxies, check_again, check_arrival, read_body
+from penstock.server.http.requests import (
+    CREDENTIAL,
+    TrustedProxies,
+    check_again,
+    check_arrival,
+    make_flow_id,
+    read_body,
+)
 from penstock.server.http.responses import CUT
 from penstock.server.limits import OPEN_LIMITS, USAGE, Limiter, RequestUsage, UsageLimits
-from penstock.server.log.publish import PlainPublishes
+from penstock.server.log.publish import PlainPublishes, WholeRequest, read_plain_head
 from penstock.server.openapi.operation import Endpoint, HttpOperation
 from penstock.server.routes import PUBLISH_LINES, ROUTES
 from penstock.server.state import CACHE_TTL_SECONDS, STATE, State, state_of
@@ -107,7 +114,7 @@ class HubApp:
         self._limiter = Limiter(limits, self._proxies.__contains__)
         asks = Authentication(authentication) if authentication else None
         self._state = State(opens, asks, policy, self._limiter, cache_ttl_seconds)
-        self._publishes = PlainPublishes(self._state, PUBLISH_LINES)
+        self._publishes = PlainPublishes(self._state, PUBLISH_LINES, self._end)
         self._log_access = access_log
         self._app = Starlette(
             routes=[Route(each.route, _make_endpoint(each), methods=[each.method]) for each in ROUTES],
@@ -137,7 +144,7 @@ class HubApp:
             send = origins.add_headers(scope, send)
         scope[STATE] = self._state
         self._state.metrics.stalls.notice()
-        access = AccessLine(scope, send, flow_id, closes=closes)
+        access = AccessLine.begin(scope, send, flow_id, closes=closes)
         try:
             if refusal is None:
                 await self._dispatch(scope, receive, access)
@@ -148,21 +155,55 @@ class HubApp:
                 raise
             await self._refuse(_make_unfinished_error(scope["method"], access), access)(scope, receive, access.send)
         finally:
-            usage: RequestUsage | None = scope.get(USAGE)
-            if usage is not None:
-                usage.end()
             if access.cut_reason is not None:
                 given[CUT] = access.cut_reason
-            self._state.metrics.requests.add(access)
-            activity = self._state.activity
-            records = activity is not None and activity.is_on
-            if self._log_access is not None or records:
-                access.end()
-            if self._log_access is not None:
-                self._log_access(access)
-            if activity is not None and records:
-                access.record(activity, is_authenticated=self._state.authentication is not None)
-            access.release()
+            self._end(scope, access)
+
+    def _end(self, scope: Scope, access: AccessLine) -> None:
+        """Count and log a request that has ended."""
+        usage: RequestUsage | None = scope.get(USAGE)
+        if usage is not None:
+            usage.end()
+        self._state.metrics.requests.add(access)
+        activity = self._state.activity
+        records = activity is not None and activity.is_on
+        if self._log_access is not None or records:
+            access.end()
+        if self._log_access is not None:
+            self._log_access(access)
+        if activity is not None and records:
+            access.record(activity, is_authenticated=self._state.authentication is not None)
+        access.release()
+
+    def take(self, scope: Scope, body: bytes, memo: dict[str, Any], request: WholeRequest) -> bool:
+        """Answer a whole request with this *body* soon, without a task of its own; return False if it has to be served.
+
+        Small publishes are taken. *memo* is a dictionary that requests with the same head share, but for their
+        Content-Length: what follows from the head is worked out once.
+        """
+        if _HEAD not in memo:
+            memo[_HEAD] = self._find_plain_head(dict(scope))
+        head: _PlainHead | None = memo[_HEAD]
+        if head is None:
+            return False
+        scope[STATE] = self._state
+        if head.credential is not None:
+            scope[CREDENTIAL] = head.credential
+        self._state.metrics.stalls.notice()
+        AccessLine(scope, _send_nothing, make_flow_id())
+        return self._publishes.take(head.event_type, scope, body, request)
+
+    def _find_plain_head(self, scope: Scope) -> "_PlainHead | None":
+        """Return what the head of a request says, if it is that of a small publish without particularities."""
+        if scope["method"] != "POST" or self._origins is not None:
+            return None
+        name, (length, has_flow_id) = self._publishes.find_event_type(scope), read_plain_head(scope["headers"])
+        if name is None or not length or has_flow_id:
+            return None
+        arrived = check_arrival(self._proxies.apply_forwarding(scope), names=self._names)
+        if arrived.scope is not scope or arrived.refusal is not None or arrived.closes:
+            return None
+        return _PlainHead(name, scope.get(CREDENTIAL))
 
     async def _dispatch(self, scope: Scope, receive: Receive, access: AccessLine) -> None:
         if self._origins is not None and (preflight := self._origins.answer_preflight(scope)) is not None:
@@ -232,6 +273,21 @@ class HubApp:
         was done, and with OutcomeUnknown otherwise.
         """
         self._state.give_up(timeout)
+
+
+class _PlainHead(NamedTuple):
+    """The head of a small publish."""
+
+    event_type: str
+    credential: bytes | None
+
+
+_HEAD: Final = "penstock.plain-head"
+"""The key of a `_PlainHead`, or None, in the memo that requests share."""
+
+
+async def _send_nothing(_: Message) -> None:
+    raise RuntimeError("the server sends the answer to this request itself")
 
 
 def _make_endpoint(operation: HttpOperation) -> Endpoint:

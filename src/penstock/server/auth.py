@@ -4,7 +4,7 @@ The dispatcher (`app.py`) checks the permission that `routes.py` names for a rou
 handler checks the resources that only a query or a body names. Requests that last have their permission checked again.
 """
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, TypeVar
@@ -20,13 +20,14 @@ from penstock.errors import (
     Conflict,
     EventTypeNotFound,
     Invalid,
+    PenstockError,
     SubscriptionNotFound,
     Unauthenticated,
 )
 from penstock.hub.admin.permissions import Permissions
 from penstock.server.authentication.authentication import CALLER, address_of
 from penstock.server.http.requests import CHECK_AGAIN
-from penstock.server.limits import CURRENT_USAGE, USAGE, RequestUsage
+from penstock.server.limits import CURRENT_USAGE, USAGE, Limiter, RequestUsage
 from penstock.server.state import STATE, State, state_of
 from penstock.server.telemetry import access_in
 from penstock.wire.query import make_printable
@@ -77,11 +78,9 @@ async def admit(scope: Scope, permission: Permission, *resources: Resource, may_
         if state.authentication is not None:
             found = state.authentication.authenticate(scope)
             caller = found if isinstance(found, Caller) else await _wait_for(state, found, scope)
-            scope[CHECK_AGAIN] = partial(_check, permission, resources, may_be_missing=may_be_missing)
-            access_in(scope).caller = caller
-    if state.limiter.has_rates and USAGE not in scope:
-        usage = scope[USAGE] = state.limiter.begin(address_of(scope) if caller is UNAUTHENTICATED else caller)
-        CURRENT_USAGE.set(usage)
+            _note_caller(scope, caller, permission, resources, may_be_missing=may_be_missing)
+    if state.limiter.has_rates:
+        CURRENT_USAGE.set(_begin_usage(state.limiter, scope, caller))
     if permissions.are_allowed_again(caller, permission, resources):
         return
     with suppress(AccessDenied):
@@ -94,6 +93,49 @@ async def admit(scope: Scope, permission: Permission, *resources: Resource, may_
         permissions.check(caller, permission, resource)
         if not may_be_missing:
             _require(permissions, resource)
+
+
+def admit_at_once(scope: Scope, permission: Permission, *resources: Resource) -> bool:
+    """Do as `admit`, if nothing has to be waited for and nothing is refused; otherwise return False, and call `admit`.
+
+    A credential that has to be looked up has to be waited for. The limits of the sender have counted the request then,
+    and `admit` does not count it again.
+    """
+    state: State = scope[STATE]
+    caller = UNAUTHENTICATED
+    if state.authentication is not None:
+        try:
+            caller = state.authentication.identify_again(scope)
+        except Unauthenticated:
+            return False
+        scope[CALLER] = caller
+        _note_caller(scope, caller, permission, resources)
+    if state.limiter.has_rates:
+        try:
+            _begin_usage(state.limiter, scope, caller)
+        except PenstockError:
+            return False
+    return state.hub.admin.permissions.are_allowed_again(caller, permission, resources)
+
+
+def _note_caller(
+    scope: Scope,
+    caller: Caller,
+    permission: Permission,
+    resources: Sequence[Resource],
+    *,
+    may_be_missing: bool = False,
+) -> None:
+    scope[CHECK_AGAIN] = partial(_check, permission, resources, may_be_missing=may_be_missing)
+    access_in(scope).caller = caller
+
+
+def _begin_usage(limiter: Limiter, scope: Scope, caller: Caller) -> RequestUsage:
+    """Count a request once; raise as `Limiter.begin` does."""
+    usage: RequestUsage | None = scope.get(USAGE)
+    if usage is None:
+        usage = scope[USAGE] = limiter.begin(address_of(scope) if caller is UNAUTHENTICATED else caller)
+    return usage
 
 
 def _require(permissions: Permissions, resource: Resource) -> None:

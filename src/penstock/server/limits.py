@@ -498,6 +498,13 @@ class RequestUsage:
         self.turns = turns
         return None
 
+    def take_turn_at_once(self) -> bool:
+        """Give the request its turn, if no other request has to end first; return whether it has it."""
+        caller = self.caller
+        if self.turns is None and (caller.small.waiting or self.is_measured):
+            return False
+        return self.take_turn() is None
+
     async def _wait_for(self, turn: asyncio.Future[None], turns: Turns) -> None:
         try:
             await turn

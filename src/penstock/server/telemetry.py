@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import structlog
@@ -12,6 +12,7 @@ from starlette.types import Message, Scope, Send
 from penstock.core.access import UNAUTHENTICATED, Caller
 from penstock.errors import PenstockError, Unauthenticated
 from penstock.hub.activity import Activity, ConsumerName, RequestEntry, hide_tokens
+from penstock.server.http.responses import WHOLE_ANSWER
 from penstock.server.limits import USAGE, RequestUsage
 from penstock.wire.query import make_printable
 
@@ -29,6 +30,7 @@ LOGGED_CHARS_MAX: Final = 1_000
 FEED_CHARS_MAX: Final = 255
 _FREE_TEXTS: Final = frozenset({"method", "path", "flow_id", "feed", "consumer", "agent", "detail", "reason"})
 """Members whose text callers choose."""
+Headers = Iterable[tuple[bytes, bytes]]
 _KEY: Final = "penstock.access"
 _log: Final = structlog.get_logger("penstock.access")
 
@@ -97,16 +99,22 @@ class AccessLine:
         self.ms = 0.0
         scope[_KEY] = self
 
+    @classmethod
+    def begin(cls, scope: Scope, send: Send, flow_id: str, *, closes: bool) -> "AccessLine":
+        """Return the line of the request of *scope*: the one that it has already, or a new one."""
+        line: AccessLine | None = scope.get(_KEY)
+        if line is None:
+            return cls(scope, send, flow_id, closes=closes)
+        line._send = send
+        return line
+
     async def send(self, event: Message) -> None:
         """Send an ASGI event and count its bytes; add the flow id to the headers of the answer.
 
         If the caller has reached its limit of bytes, it returns only when more of the answer may be sent.
         """
         if event["type"] == "http.response.start":
-            headers = [*event.get("headers", ()), (b"x-flow-id", self.flow_id.encode("ascii"))]
-            if self._closes:
-                headers.append((b"connection", b"close"))
-            event = {**event, "headers": headers}
+            event = {**event, "headers": [*event.get("headers", ()), *self._make_headers()]}
         usage: RequestUsage | None = self._scope.get(USAGE)
         if usage is not None and usage.turns is not None:
             usage.end_turn()
@@ -119,6 +127,32 @@ class AccessLine:
         elif event["type"] == "http.response.start":
             self.status = event["status"]
             self.answered_at = time.perf_counter()
+
+    async def answer(self, status: int, headers: Headers, body: bytes) -> None:
+        """Send a whole answer, in one event to servers that understand `WHOLE_ANSWER`."""
+        if WHOLE_ANSWER not in self._scope.get("extensions", ()):
+            await self.send({"type": "http.response.start", "status": status, "headers": headers})
+            await self.send({"type": "http.response.body", "body": body})
+            return
+        self.note_answer(status, body)
+        await self._send(
+            {"type": WHOLE_ANSWER, "status": status, "headers": (*headers, *self._make_headers()), "body": body}
+        )
+
+    def note_answer(self, status: int, body: bytes) -> None:
+        """Note a whole answer, which is sent now."""
+        self.status, self.answered_at, self.bytes_sent = status, time.perf_counter(), len(body)
+        usage: RequestUsage | None = self._scope.get(USAGE)
+        if usage is not None:
+            usage.end_turn()
+            usage.send(len(body))
+
+    def _make_headers(self) -> list[tuple[bytes, bytes]]:
+        """Return the headers of every answer."""
+        headers = [(b"x-flow-id", self.flow_id.encode("ascii"))]
+        if self._closes:
+            headers.append((b"connection", b"close"))
+        return headers
 
     @property
     def seconds_to_answer(self) -> float:

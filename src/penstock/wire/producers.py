@@ -21,6 +21,8 @@ EPOCH: Final = "Producer-Epoch"
 SEQUENCE: Final = "Producer-Sequence"
 OVERLAP: Final = "Producer-Overlap"
 DEADLINE: Final = "Producer-Deadline-Ms"
+PRODUCER_HEADERS: Final = (GROUP, EPOCH, SEQUENCE, OVERLAP, DEADLINE)
+"""The headers of a request of an idempotent producer."""
 NEXT: Final = "Producer-Next-Sequence"
 ENVELOPE: Final = "application/vnd.penstock.producer+json"
 """Media type of a body that contains the producer's headers, for clients that cannot set headers."""
@@ -74,7 +76,7 @@ def parse_headers(headers: Mapping[str, str], values: Callable[[str], list[str]]
 
 def refuse_numbers(headers: Mapping[str, str], name: str) -> None:
     """Raise BadParameter if a request with producer headers names no partition."""
-    if any(each in headers for each in (GROUP, EPOCH, SEQUENCE, OVERLAP, DEADLINE)):
+    if any(each in headers for each in PRODUCER_HEADERS):
         raise BadParameter.of("partition-required", event_type=name)
 
 

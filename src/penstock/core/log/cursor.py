@@ -18,6 +18,7 @@ Invariants:
 
 import re
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import Any, Final
 from zlib import crc32
 
@@ -83,6 +84,17 @@ class FeedCursor(msgspec.Struct, frozen=True):
         view = self.view
         places = "_".join(map(str, self.offsets))
         return f"1-{self.feed}-{self.epoch}-{view.count}-{view.n}-{view.partition}-{places}"
+
+
+@lru_cache(maxsize=4096)
+def cursor_prefix(name: str, epoch: int, count: int, partition: int) -> str:
+    """Return the text of the cursors of one physical partition of the feed *name*, up to their offset.
+
+    >>> cursor_prefix("order.placed", 1, 4, 1) + "7" == FeedCursor(
+    ...     feed_mark("order.placed"), 1, FeedView(4, 1, 4), (7,)).encode()
+    True
+    """
+    return FeedCursor(feed_mark(name), epoch, FeedView(count, partition, count), ()).encode()
 
 
 def feed_mark(name: str) -> str:

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
@@ -28,7 +29,7 @@ from penstock.schema.validation import VALIDATORS, Validator, ValidatorKey, vali
 FIRST_VERSION = "1.0.0"
 
 
-class EventType(msgspec.Struct, frozen=True, kw_only=True):
+class EventType(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The checked definition of an event type, with the defaults filled in."""
 
     name: str
@@ -136,7 +137,7 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
         ready = VALIDATORS.find(self._validator_key)
         return ready is not None and ready.is_light(size)
 
-    @property
+    @cached_property
     def _validator_key(self) -> ValidatorKey:
         is_compatible, is_compacted = self.compatibility_mode == "compatible", self.cleanup_policy != "delete"
         return ValidatorKey(self.definition["schema"]["schema"], self.name, self.category, is_compatible, is_compacted)

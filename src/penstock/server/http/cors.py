@@ -14,6 +14,7 @@ from typing import Final
 from starlette.responses import Response
 from starlette.types import Message, Scope, Send
 
+from penstock.server.http.responses import WHOLE_ANSWER
 from penstock.wire.log.feedapi import CURSOR_HEADER, LEFT_OUT_HEADER
 from penstock.wire.subscriptions import STREAM_ID
 
@@ -66,7 +67,7 @@ class AllowedOrigins:
         added = _read_headers(origin) if origin in self._origins else []
 
         async def send_with_headers(event: Message) -> None:
-            if event["type"] == "http.response.start":
+            if event["type"] in ("http.response.start", WHOLE_ANSWER):
                 event = {**event, "headers": [*_vary_by_origin(event.get("headers", ())), *added]}
             await send(event)
 

@@ -12,9 +12,9 @@ import asyncio
 import math
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import unquote
 
 import httptools
@@ -26,8 +26,9 @@ from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
 from uvicorn.server import ServerState
 
 from penstock.errors import MalformedRequest, PenstockError, RequestTooLarge
+from penstock.server.http.known_head import KnownHead
 from penstock.server.http.problems import status_of
-from penstock.server.http.responses import CUT
+from penstock.server.http.responses import CUT, WHOLE_ANSWER
 from penstock.server.http.tls import CLIENT_CERTIFICATE, client_certificate_of, has_all
 from penstock.server.limits import Limiter
 from penstock.wire.problem import MEDIA_TYPE, to_problem
@@ -63,14 +64,26 @@ _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _log: Final = structlog.get_logger("penstock.http")
 
 
-def http1(header_timeout: float, body_timeout: float, limiter: Limiter | None = None) -> type[asyncio.Protocol]:
+Take: TypeAlias = Callable[[Scope, bytes, dict[str, Any], "HttpExchange"], bool]
+
+
+def http1(
+    header_timeout: float, body_timeout: float, limiter: Limiter | None = None, take: Take | None = None
+) -> type[asyncio.Protocol]:
     """Return a protocol class for uvicorn's option `http` with these timeouts, in seconds.
 
     *header_timeout* is the time that the head of a request may take, *body_timeout* the time that its body may take,
     plus a second for each `BODY_BYTES_PER_SECOND_MIN` bytes received. A request that takes longer is answered 408.
-    *limiter* is asked for each connection.
+    *limiter* is asked for each connection. *take* is called with a whole request whose head is that of the request
+    before: with its scope, its body, a dictionary that such requests share, and the exchange that it may answer. If it
+    returns False the application runs, as for all other requests.
     """
-    members = {"header_timeout": header_timeout, "body_timeout": body_timeout, "limiter": limiter}
+    members = {
+        "header_timeout": header_timeout,
+        "body_timeout": body_timeout,
+        "limiter": limiter,
+        "take": None if take is None else staticmethod(take),
+    }
     return cast("type[asyncio.Protocol]", type("Http1Protocol", (Http1Protocol,), members))
 
 
@@ -83,6 +96,9 @@ class Http1Protocol(asyncio.Protocol):
     header_timeout = HEADER_TIMEOUT
     body_timeout = BODY_TIMEOUT
     limiter: Limiter | None = None
+    take: Take | None = None
+    _default: tuple[list[tuple[bytes, bytes]], bytes] = ([], b"")
+    """The headers of every answer, and their lines, until the headers change."""
 
     def __init__(
         self,
@@ -121,6 +137,8 @@ class Http1Protocol(asyncio.Protocol):
         self._unread = b""
         """The bytes that have come and wait for another turn of the event loop."""
         self.writable = asyncio.Event()
+        self._known: KnownHead | None = None
+        """The head of the last request, if the next one may have the same."""
         self._in_head = True
         """True where the next byte belongs to a head, or comes before one."""
         self._head_bytes = 0
@@ -138,7 +156,9 @@ class Http1Protocol(asyncio.Protocol):
         self._address = self._client[0] if self._client else ""
         self._scheme = "https" if is_ssl(self.transport) else "http"
         certificate = client_certificate_of(transport.get_extra_info("ssl_object"))
-        self._extensions = {CLIENT_CERTIFICATE: certificate} if certificate is not None else {}
+        self._extensions: dict[str, Any] = {WHOLE_ANSWER: {}}
+        if certificate is not None:
+            self._extensions[CLIENT_CERTIFICATE] = certificate
         self.writable.set()
         if self.limiter is not None and not self._count_connection(self.limiter):
             return
@@ -225,6 +245,9 @@ class Http1Protocol(asyncio.Protocol):
     def _read(self, data: bytes) -> None:
         if self._parser is None:
             return
+        is_first = self._in_head and not self._head_begun
+        if is_first and self._known is not None and not self._exchanges and self._take_whole(data, self._known):
+            return
         if self._in_head:
             self._head_begun = True
             self._head_bytes += len(data)
@@ -248,7 +271,25 @@ class Http1Protocol(asyncio.Protocol):
             )
             self._refuse()
         else:
+            if is_first and len(self._exchanges) == 1 and not self._head_begun:
+                self._known = self._exchanges[0].learn_head(data)
             self._watch_sender()
+
+    def _take_whole(self, data: bytes, known: KnownHead) -> bool:
+        """Answer a whole request with the *known* head; return False if the data are anything else."""
+        if (found := known.match(data)) is None:
+            self._known = None
+            return False
+        scope, body = found
+        scope["state"] = self.app_state.copy()
+        exchange = HttpExchange(self, scope, expects_continue=False)
+        exchange.take(body)
+        exchange.end_body()
+        self._exchanges.append(exchange)
+        if self.take is None or not self.take(scope, body, known.memo, exchange):
+            self.run(exchange)
+        self._watch_sender()
+        return True
 
     def _parse(self, data: bytes) -> None:
         while self._parser is not None:
@@ -318,7 +359,7 @@ class Http1Protocol(asyncio.Protocol):
         self._reading = exchange
         self._exchanges.append(exchange)
         if len(self._exchanges) == 1:
-            self._run(exchange)
+            self.run(exchange)
         else:
             self.pause_reading()
 
@@ -400,8 +441,9 @@ class Http1Protocol(asyncio.Protocol):
 
     # Exchanges.
 
-    def _run(self, exchange: "HttpExchange") -> None:
-        task = self.loop.create_task(exchange.run(self.app))
+    def run(self, exchange: "HttpExchange") -> None:
+        """Run the application for *exchange*, in a task of its own."""
+        task = self.loop.create_task(exchange.serve(self.app))
         self.server_state.tasks.add(task)
         exchange.task = task
 
@@ -416,7 +458,7 @@ class Http1Protocol(asyncio.Protocol):
         if self._stopping or not exchange.keep_alive:
             self.close()
         elif self._exchanges:
-            self._run(self._exchanges[0])
+            self.run(self._exchanges[0])
         elif self._refusal_waits:
             self._send_refusal()
         elif self._parser is None:
@@ -429,6 +471,16 @@ class Http1Protocol(asyncio.Protocol):
     def default_headers(self) -> list[tuple[bytes, bytes]]:
         """The headers of every answer: its date."""
         return self.server_state.default_headers
+
+    @property
+    def default_lines(self) -> bytes:
+        """The lines of these headers."""
+        headers, lines = self._default
+        if headers is not self.server_state.default_headers:
+            headers = self.server_state.default_headers
+            lines = b"".join(b"%b: %b\r\n" % each for each in headers)
+            type(self)._default = headers, lines
+        return lines
 
     @property
     def stopping(self) -> bool:
@@ -629,6 +681,12 @@ class HttpExchange:
             self._protocol.pause_reading()
         self._changed.set()
 
+    def learn_head(self, request: bytes) -> KnownHead | None:
+        """Return the head of this *request*, for others like it; None if others have to be parsed."""
+        if not self.keep_alive or self.expects_continue or not self._is_whole:
+            return None
+        return KnownHead.learn(request, self._scope)
+
     @property
     def has_much(self) -> bool:
         """True if the application has so much unread body that no more should be read from the connection."""
@@ -673,7 +731,30 @@ class HttpExchange:
 
     # The answer.
 
-    async def run(self, app: Callable[..., Any]) -> None:
+    def run(self) -> None:
+        """Have the application answer, in a task of its own."""
+        self._protocol.run(self)
+
+    def abort(self) -> None:
+        """Close the connection without an answer, or in the middle of one."""
+        self._protocol.transport.close()
+
+    def answer(self, status: int, lines: bytes, body: bytes) -> None:
+        """Send the whole answer to a request with a body; nothing to a client that has disconnected.
+
+        *lines* are header lines, each with its end. Those of the length, the date and the connection are added.
+        """
+        if self._is_gone:
+            return
+        protocol = self._protocol
+        self.started = True
+        self.keep_alive = self.keep_alive and not protocol.stopping
+        end = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
+        head = _STATUS_LINES[status] + protocol.default_lines
+        protocol.transport.write(b"%b%bcontent-length: %d\r\n%b%b" % (head, lines, len(body), end, body))
+        self._end()
+
+    async def serve(self, app: Callable[..., Any]) -> None:
         """Run *app*; close the connection if it leaves its answer unfinished."""
         try:
             await app(self._scope, self.receive, self.send)
@@ -701,14 +782,20 @@ class HttpExchange:
             await self.send({"type": "http.response.body", "body": b""})
 
     async def send(self, message: Message) -> None:
-        """Send the head or a piece of the answer; nothing to a client that has disconnected."""
+        """Send the head, a piece, or the whole of the answer; nothing to a client that has disconnected."""
         protocol = self._protocol
         if not protocol.writable.is_set() and not self._is_gone:
             await protocol.writable.wait()
         if self._is_gone:
             return
         if not self.started:
-            self._send_head(message)
+            kind, headers = message["type"], message.get("headers", ())
+            if kind not in ("http.response.start", WHOLE_ANSWER):
+                raise RuntimeError(f"an answer begins with http.response.start, not with {kind}")
+            self._begin(self._make_head(message["status"], headers))
+            if kind == WHOLE_ANSWER:
+                self._send_piece(message["body"], more=False)
+                self._end()
             return
         if self._is_answered:
             raise RuntimeError(f"the answer is whole, and then comes {message['type']}")
@@ -717,20 +804,22 @@ class HttpExchange:
         if not more:
             self._end()
 
-    def _send_head(self, message: Message) -> None:
-        if message["type"] != "http.response.start":
-            raise RuntimeError(f"an answer begins with http.response.start, not with {message['type']}")
-        protocol, status = self._protocol, message["status"]
+    def _begin(self, head: bytes) -> None:
+        if self._framing == "length" and self._left:
+            self._head = head  # A body of known length follows at once: one packet, and one call of the system.
+        else:
+            self._protocol.transport.write(head)
+
+    def _make_head(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+        protocol = self._protocol
         self.started = True
         lines, has_length, closes = [_STATUS_LINES[status]], False, False
-        for name, value in (*protocol.default_headers, *message.get("headers", ())):
+        for name, value in headers:
             if name == b"content-length":
                 has_length, self._left = True, int(value)
             elif name == b"connection":
                 closes = closes or value.lower() == b"close"
-            if b"\r" in value or b"\n" in value:
-                raise RuntimeError(f"the header {name!r} of the answer has a line break")
-            lines += (name, b": ", value, b"\r\n")
+            lines.append(b"%b: %b\r\n" % (name, value))
         if closes or protocol.stopping or self.expects_continue:
             self.keep_alive = False  # A client that got no 100 may send the body or not: the next bytes are uncertain.
         self._framing = self._choose_framing(status, has_length=has_length)
@@ -738,12 +827,10 @@ class HttpExchange:
             lines.append(b"transfer-encoding: chunked\r\n")
         if not self.keep_alive and not closes:
             lines.append(b"connection: close\r\n")
-        lines.append(b"\r\n")
         head = b"".join(lines)
-        if self._framing == "length" and self._left:
-            self._head = head  # A body of known length follows at once: one packet, and one call of the system.
-        else:
-            protocol.transport.write(head)
+        if not head.count(b"\r") == head.count(b"\n") == len(lines):
+            raise RuntimeError(f"a header of the answer has a line break: {lines!r}")
+        return b"%b%b\r\n" % (head, protocol.default_lines)
 
     def _choose_framing(self, status: int, *, has_length: bool) -> Literal["length", "chunks", "close", "none"]:
         if self._scope["method"] == "HEAD" or status in _NO_BODY:

@@ -35,6 +35,12 @@ FLOW_ID_CHARS_MAX: Final = 128
 _FLOW_ID: Final = re.compile(rb"[!-~](?:[ -~]{0,%d}[!-~])?" % (FLOW_ID_CHARS_MAX - 2))
 
 
+_CHECKED: Final = frozenset(
+    [b"x-flow-id", b"content-encoding", b"authorization", b"origin", b"sec-fetch-site", b"upgrade"]
+)
+"""Headers that `check_arrival` looks at, beside Host and those that a body has."""
+
+
 class Arrival(NamedTuple):
     """A request after the checks that hold on every route."""
 
@@ -58,26 +64,22 @@ def check_arrival(
     refused: see `browsers`; those of *origins* are not. With *names*, in lower case, the hub answers under these and
     those of this machine alone.
     """
-    flow_id = encoding = origin = site = None
-    host = b""
-    offers_upgrade = has_body = False
-    for name, value in scope["headers"]:
+    flow_id = encoding = origin = site = credential = None
+    closes = False
+    found = dict(scope["headers"])
+    for name, value in () if _CHECKED.isdisjoint(found) else scope["headers"]:
         if name == b"x-flow-id":
             flow_id = flow_id or value
         elif name == b"content-encoding":
             encoding = value
         elif name == b"authorization":
-            scope[CREDENTIAL] = b"" if CREDENTIAL in scope else value  # Of two nobody knows which one counts.
-        elif name == b"host":
-            host = value
+            scope[CREDENTIAL] = credential = value if credential is None else b""  # Of two nobody knows which counts.
         elif name == b"origin":
             origin = value
         elif name == b"sec-fetch-site":
             site = value
         elif name == b"upgrade":
-            offers_upgrade = True
-        elif name in (b"content-length", b"transfer-encoding"):
-            has_body = True
+            closes = b"content-length" in found or b"transfer-encoding" in found
     path: str = scope["path"]
     raw_path = scope.get("raw_path")
     ends = path.endswith("/") and (raw_path is None or raw_path.endswith(b"/"))  # Else a name has the slash, as %2F.
@@ -86,8 +88,10 @@ def check_arrival(
     refusal = _find_refusal(scope["method"], path, raw_path, encoding)
     if refusal is None and (names is not None or origin is not None or site is not None):
         allowed = origin is not None and origin in origins
-        refusal = _find_browser_refusal(scope, host, *((None, None) if allowed else (origin, site)), names)
-    return Arrival(scope, _flow_id(flow_id), refusal, closes=offers_upgrade and has_body)
+        refusal = _find_browser_refusal(
+            scope, found.get(b"host", b""), *((None, None) if allowed else (origin, site)), names
+        )
+    return Arrival(scope, _flow_id(flow_id), refusal, closes=closes)
 
 
 def _find_browser_refusal(
@@ -109,9 +113,14 @@ def route_path(scope: Scope) -> str:
 
 
 def _flow_id(given: bytes | None) -> str:
-    """Return the flow id of a request, or a new one of 24 hexadecimal digits if it has none that can be logged."""
+    """Return the flow id of a request, or a new one if it has none that can be logged."""
     if given is not None and _FLOW_ID.fullmatch(given):
         return given.decode("ascii")
+    return make_flow_id()
+
+
+def make_flow_id() -> str:
+    """Return a new flow id, of 24 hexadecimal digits."""
     return f"{getrandbits(96):024x}"  # No secret: the system's random numbers would cost a trip to the kernel.
 
 

@@ -11,16 +11,17 @@ from contextlib import suppress
 from copy import copy
 from functools import partial
 from itertools import accumulate
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
+import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope
 
 from penstock.core.events.event import NewEvent
 from penstock.core.events.metadata import PUBLISHER
-from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark
+from penstock.core.log.cursor import cursor_prefix
 from penstock.errors import (
     Conflict,
     EventTooLarge,
@@ -36,16 +37,16 @@ from penstock.errors import (
 )
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import AppendResult, PublishOptions
-from penstock.server.auth import admit, event_type_named, note_publisher, publisher_of
+from penstock.server.auth import admit, admit_at_once, event_type_named, note_publisher, publisher_of
 from penstock.server.http.requests import AVRO, check_again, read_body, refuse_avro, refuse_foreign_body, route_path
 from penstock.server.http.responses import json_response
 from penstock.server.limits import USAGE, RequestUsage
 from penstock.server.openapi.operation import HttpOperation
 from penstock.server.state import State, event_type_of, state_of
-from penstock.server.telemetry import AccessLine, access_of
+from penstock.server.telemetry import AccessLine, access_in, access_of
 from penstock.wire.log import cloudevents, zeroeventhub
 from penstock.wire.log.nakadi import make_aborted_responses, make_batch_responses, parse_batch
-from penstock.wire.producers import refuse_numbers
+from penstock.wire.producers import PRODUCER_HEADERS, refuse_numbers
 from penstock.wire.query import Query, make_printable
 
 INLINE_BYTES: Final = 16 << 10
@@ -147,15 +148,32 @@ async def _let_others(scope: Scope, size: int) -> None:
 
 
 _FEEDS: Final = "/feeds/"
+_log: Final = structlog.get_logger("penstock.http")
 _SPECIAL_HEADERS: Final = frozenset(
     [
         *(b"content-encoding", b"transfer-encoding", b"upgrade"),
         *(b"ce-specversion", b"ce-id", b"ce-source", b"ce-type"),
+        *(each.lower().encode() for each in PRODUCER_HEADERS),
     ]
 )
 """Headers that say how a body is to be read; those of idempotent producers belong to them."""
+_DIGITS_MAX: Final = 9
 _SPECIAL_TYPES: Final = (b"application/cloudevents", AVRO.encode())
 _HEADERS: Final = ((b"content-type", b"application/json"), (b"vary", b"Accept-Encoding"))
+_LINES: Final = b"content-type: application/json\r\nvary: Accept-Encoding\r\nx-flow-id: %b\r\n"
+
+
+class WholeRequest(Protocol):
+    """A request that a server has received whole, to be answered without a task."""
+
+    def answer(self, status: int, lines: bytes, body: bytes) -> None:
+        """Send the whole answer with these header *lines*; nothing to a client that has disconnected."""
+
+    def run(self) -> None:
+        """Have the application answer it, in a task of its own."""
+
+    def abort(self) -> None:
+        """Close its connection without an answer."""
 
 
 class PlainPublishes:
@@ -166,13 +184,17 @@ class PlainPublishes:
     answered as if it had come alone; the framework's handlers answer those that are refused.
     """
 
-    def __init__(self, state: State, operation: HttpOperation) -> None:
-        """Answer requests of *operation*, the routing table's entry for `publish_lines`."""
+    def __init__(self, state: State, operation: HttpOperation, end: Callable[[Scope, AccessLine], None]) -> None:
+        """Answer requests of *operation*, the routing table's entry for `publish_lines`.
+
+        *end* is called at the end of a request that `take` has answered.
+        """
         assert operation.needs is not None
         self._state = state
         self._permission = operation.needs
         self._event = operation.event
         self._route = f"{operation.method} {operation.path}"
+        self._end = end
         self._arriving: _Arriving | None = None
 
     @staticmethod
@@ -193,14 +215,12 @@ class PlainPublishes:
             PenstockError: the sender may not publish, or the events were not stored, or that is unknown; nothing is
                 answered.
         """
-        state = self._state
-        feed = state.hub.registry.remembered.get(name) if state.has_started else None
-        if feed is None:
+        if (failed := scope.pop(_FAILED, None)) is not None:
+            raise failed
+        length, has_flow_id = read_plain_head(scope["headers"])
+        if not self._is_light(name, length) or _TAKEN in scope:
             return receive
-        length, has_flow_id = _read_plain_head(scope["headers"])
-        if not 0 < length <= INLINE_BYTES or not feed.event_type.is_light(length):
-            return receive
-        access.event, access.feed, access.route = self._event, name, self._route
+        self._describe(access, name)
         received = [await receive()]
         body = received[0].get("body", b"")
         if received[0].get("more_body") and len(body) == length:  # Some servers say so in a message of its own.
@@ -216,43 +236,90 @@ class PlainPublishes:
         if usage is not None and (turn := usage.take_turn()) is not None:
             await turn
             check_again(scope)
-        try:
-            events, _ = zeroeventhub.parse_lines(body)
-        except PenstockError:
-            return again
-        if not events:
-            return again
         access.received = length
-        has_metadata = feed.event_type.category != "undefined"
+        future: asyncio.Future[AppendResult | None] = asyncio.get_running_loop().create_future()
         flow_id = access.flow_id if has_flow_id else None
-        source = _Source(name, flow_id, publisher_of(scope) if has_metadata else PUBLISHER)
-        stored = await self._publish(source, events, length)
+        self._publish(name, scope, body, flow_id=flow_id, end=partial(_end_future, future))
+        stored = await future
         if stored is None:
             access.received = None
             return again
-        if usage is not None:
-            usage.receive(length)
-        note_publisher(scope, name)
-        await _answer_stored(access, stored)
+        answer = self._note_stored(scope, access, stored)
+        await access.answer(200, ((b"content-length", b"%d" % len(answer)), *_HEADERS), answer)
         return None
 
-    def _publish(
-        self, source: "_Source", events: Sequence[NewEvent], size: int
-    ) -> "asyncio.Future[AppendResult | None]":
-        """Publish *events* with those that arrive together; a result of None: the long way has to answer."""
+    def take(self, name: str, scope: Scope, body: bytes, request: WholeRequest) -> bool:
+        """Publish the *body* of a whole request to the event type *name*; return False if that may have to wait.
+
+        It has to be a request that `serve` would answer, without a flow id, and to have its access line.
+        """
+        if not self._is_light(name, len(body)):
+            return False
+        access = access_in(scope)
+        self._describe(access, name)
+        if not admit_at_once(scope, self._permission, event_type_named(name)):
+            return False
+        usage: RequestUsage | None = scope.get(USAGE)
+        if usage is not None and not usage.take_turn_at_once():
+            return False
+
+        def end(outcome: Outcome) -> None:
+            if isinstance(outcome, AppendResult):
+                try:
+                    answer = self._note_stored(scope, access, outcome)
+                    access.note_answer(200, answer)
+                    request.answer(200, _LINES % access.flow_id.encode("ascii"), answer)
+                    self._end(scope, access)
+                except Exception:  # noqa: BLE001 - One defect keeps no other publish of the commit from its answer.
+                    _log.exception("a stored publish was not answered", event_type=name)
+                    request.abort()
+                return
+            if outcome is None:
+                access.received = None
+                scope[_TAKEN] = True
+            else:
+                scope[_FAILED] = outcome
+            request.run()
+
+        access.received = len(body)
+        self._publish(name, scope, body, flow_id=None, end=end)
+        return True
+
+    def _is_light(self, name: str, length: int) -> bool:
+        """Return whether an event loop may check a body of *length* bytes for the event type *name*."""
+        feed = self._state.hub.registry.remembered.get(name) if self._state.has_started else None
+        return feed is not None and 0 < length <= INLINE_BYTES and feed.event_type.is_light(length)
+
+    def _describe(self, access: AccessLine, name: str) -> None:
+        access.event, access.feed, access.route = self._event, name, self._route
+
+    def _note_stored(self, scope: Scope, access: AccessLine, stored: AppendResult) -> bytes:
+        """Return the answer to a publish that is stored."""
+        usage: RequestUsage | None = scope.get(USAGE)
+        if usage is not None:
+            usage.receive(access.received or 0)
+        note_publisher(scope, stored.feed.name)
+        cursors = cursors_after(stored)
+        access.events, access.partitions = stored.events, ",".join(map(str, sorted(cursors)))
+        return msgspec.json.encode(zeroeventhub.publish_response(stored.events, cursors))
+
+    def _publish(self, name: str, scope: Scope, body: bytes, *, flow_id: str | None, end: "_End") -> None:
+        """Publish the lines of *body* with those that arrive together, and call *end* with the outcome."""
+        feed = self._state.hub.registry.remembered[name]
+        has_metadata = feed.event_type.category != "undefined"
+        source = _Source(name, flow_id, publisher_of(scope) if has_metadata else PUBLISHER)
         loop = asyncio.get_running_loop()
         if self._arriving is None or self._arriving.loop is not loop:
             self._arriving = _Arriving(loop, {})
             loop.call_soon(self._submit_all, self._arriving)
-        publish = _SmallPublish(events, size, loop.create_future())
-        self._arriving.publishes.setdefault(source, []).append(publish)
-        return publish.stored
+        lines = body.count(b"\n") + (not body.endswith(b"\n"))
+        self._arriving.publishes.setdefault(source, []).append(_SmallPublish(body, lines, end))
 
     def _submit_all(self, arrived: "_Arriving") -> None:
         if self._arriving is arrived:
             self._arriving = None
         for source, publishes in arrived.publishes.items():
-            for joined in _join([each for each in publishes if not each.stored.done()]):
+            for joined in _join(publishes):
                 self._submit(source, joined)
 
     def _submit(
@@ -270,10 +337,7 @@ class PlainPublishes:
             if refused is None or not refusals_max:
                 self._submit_each(source, publishes)
                 return
-            if isinstance(error, PenstockError):
-                refused.end(None)
-            else:
-                refused.fail(error)
+            refused.end(None if isinstance(error, PenstockError) else error)
             if rest := [each for each in publishes if each is not refused]:
                 self._submit(source, rest, refusals_max - 1)
             return
@@ -289,17 +353,19 @@ class PlainPublishes:
             self._submit(source, [each], 1)
 
     def _queue(self, source: "_Source", publishes: "Sequence[_SmallPublish]") -> "Future[AppendResult | None] | None":
-        """Queue the events of *publishes*; return None if an event loop may not prepare so much of them.
+        """Queue the events of *publishes*; return None if they cannot be prepared together on an event loop.
 
         Raises:
             PenstockError: some are refused; nothing was queued.
         """
         name, flow_id, published_by = source
-        size = sum(each.size for each in publishes)
+        body = _join_bodies(publishes)
         feed = self._state.hub.registry.remembered.get(name) if self._state.has_started else None
-        if feed is None or not feed.event_type.is_light(size):
+        if feed is None or not feed.event_type.is_light(len(body)):
             return None
-        events = [event for each in publishes for event in each.events]
+        events, _ = zeroeventhub.parse_lines(body)
+        if len(events) != sum(each.lines for each in publishes):
+            return None  # Some lines are empty, or checkpoints, or not divided where the bodies are.
         return self._state.hub.log.submit(name, events, rechecks=False, flow_id=flow_id, published_by=published_by)
 
     def _deliver(
@@ -313,7 +379,7 @@ class PlainPublishes:
             result = stored.result()
             assert result is not None
             self._state.metrics.published.add(name, result.events)
-            counts = [len(each.events) for each in publishes]
+            counts = [each.lines for each in publishes]
             parts = [result] if len(publishes) == 1 else result.split(counts)
             for each, part in zip(publishes, parts, strict=True):
                 each.end(part)
@@ -322,36 +388,43 @@ class PlainPublishes:
                 each.end(None)
         else:
             for each in publishes:
-                each.fail(error)
+                each.end(error)
 
 
-def _read_plain_head(headers: Iterable[tuple[bytes, bytes]]) -> tuple[int, bool]:
-    """Return the length of a body, and whether the client has given a flow id.
+def read_plain_head(headers: Sequence[tuple[bytes, bytes]]) -> tuple[int, bool]:
+    """Return the length of a body of lines, and whether the client has given a flow id.
 
-    The length is 0 if it is not known, or if a header says how the body is to be read.
+    The length is 0 if it is not known, if a header says how the body is to be read, or if one is repeated.
     """
-    length, has_flow_id = 0, False
-    for name, value in headers:
-        if name == b"content-length":
-            length = int(value) if value.isdigit() and len(value) < 9 else 0
-        elif name == b"x-flow-id":
-            has_flow_id = True
-        elif (
-            name in _SPECIAL_HEADERS
-            or name.startswith(b"producer-")
-            or (name == b"content-type" and value.lower().startswith(_SPECIAL_TYPES))
-        ):
-            return 0, False
-    return length, has_flow_id
+    found = dict(headers)
+    length, content_type = found.get(b"content-length", b""), found.get(b"content-type", b"")
+    is_special = len(found) < len(headers) or not _SPECIAL_HEADERS.isdisjoint(found)
+    if (
+        is_special
+        or not length.isdigit()
+        or len(length) > _DIGITS_MAX
+        or content_type.lower().startswith(_SPECIAL_TYPES)
+    ):
+        return 0, False
+    return int(length), b"x-flow-id" in found
 
 
-async def _answer_stored(access: AccessLine, stored: AppendResult) -> None:
-    cursors = cursors_after(stored)
-    access.events, access.partitions = stored.events, ",".join(map(str, sorted(cursors)))
-    answer = msgspec.json.encode(zeroeventhub.publish_response(stored.events, cursors))
-    headers = [(b"content-length", b"%d" % len(answer)), *_HEADERS]
-    await access.send({"type": "http.response.start", "status": 200, "headers": headers})
-    await access.send({"type": "http.response.body", "body": answer})
+Outcome: TypeAlias = AppendResult | BaseException | None
+"""What became of a small publish; None: the long way has to answer it."""
+_End: TypeAlias = Callable[[Outcome], None]
+_FAILED: Final = "penstock.publish-failed"
+"""The scope's key for the error with which a publish ended that `take` has taken; nothing was answered."""
+_TAKEN: Final = "penstock.publish-taken"
+"""The scope's key of a request that `take` has taken, and that has to go the long way."""
+
+
+def _end_future(future: "asyncio.Future[AppendResult | None]", outcome: Outcome) -> None:
+    if future.done():
+        return
+    if isinstance(outcome, BaseException):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
 
 
 class _Source(NamedTuple):
@@ -370,18 +443,10 @@ class _Arriving(NamedTuple):
 
 
 class _SmallPublish(NamedTuple):
-    events: Sequence[NewEvent]
-    size: int
-    """The size of its body."""
-    stored: "asyncio.Future[AppendResult | None]"
-
-    def end(self, result: AppendResult | None) -> None:
-        if not self.stored.done():
-            self.stored.set_result(result)
-
-    def fail(self, error: BaseException) -> None:
-        if not self.stored.done():
-            self.stored.set_exception(error)
+    body: bytes
+    lines: int
+    """The number of its lines: that of its events, if none is empty."""
+    end: _End
 
 
 def _find_refused(publishes: Sequence[_SmallPublish], error: Exception) -> _SmallPublish | None:
@@ -389,8 +454,15 @@ def _find_refused(publishes: Sequence[_SmallPublish], error: Exception) -> _Smal
     line = getattr(error, "line", None)
     if line is None:
         return None
-    stops = list(accumulate(len(each.events) for each in publishes))
-    return publishes[bisect_left(stops, line)]
+    stops = list(accumulate(each.lines for each in publishes))
+    return publishes[bisect_left(stops, line)] if line <= stops[-1] else None
+
+
+def _join_bodies(publishes: Sequence[_SmallPublish]) -> bytes:
+    """Return the lines of all bodies; each body ends where a line ends."""
+    if len(publishes) == 1:
+        return publishes[0].body
+    return b"".join([each.body if each.body.endswith(b"\n") else each.body + b"\n" for each in publishes])
 
 
 def _join(publishes: Sequence[_SmallPublish]) -> Iterator[Sequence[_SmallPublish]]:
@@ -398,11 +470,11 @@ def _join(publishes: Sequence[_SmallPublish]) -> Iterator[Sequence[_SmallPublish
     run: list[_SmallPublish] = []
     size = 0
     for each in publishes:
-        if run and size + each.size > JOINED_BYTES_MAX:
+        if run and size + len(each.body) > JOINED_BYTES_MAX:
             yield run
             run, size = [], 0
         run.append(each)
-        size += each.size
+        size += len(each.body)
     if run:
         yield run
 
@@ -450,9 +522,9 @@ class _BodyParts:
 def cursors_after(published: AppendResult) -> dict[int, str]:
     """Return the cursor just after the published events, by partition."""
     feed = published.feed
-    count, mark = feed.partition_count, feed_mark(feed.name)
+    name, epoch, count = feed.name, feed.epoch, feed.partition_count
     return {
-        partition: FeedCursor(mark, feed.epoch, FeedView(count, partition, count), (offset,)).encode()
+        partition: f"{cursor_prefix(name, epoch, count, partition)}{offset}"
         for partition, offset in published.next_offsets.items()
     }
 
