@@ -1,6 +1,7 @@
 """A small plain publish takes a short way through the server, and is answered as on the long way.
 
-A query without effect sends the same request the long way.
+A query without effect sends the same request the long way. The shortest way is that of a connection which repeats the
+head of its last request.
 """
 
 import asyncio
@@ -12,12 +13,17 @@ from typing import Any
 import httpx2
 import pytest
 
+from penstock.core.access import Caller
 from penstock.errors import DatabaseUnavailable, DiskFull, OutcomeUnknown, PenstockError
 from penstock.server import HubApp
+from penstock.server.authentication.tokens import TokenMethod
+from penstock.server.http.http1 import HttpExchange
+from penstock.server.limits import UsageLimits
+from penstock.server.telemetry import AccessLine
 from penstock.storage.log.events import Frame
 from penstock.testing.factories import an_event_type
 from penstock.wire.problem import TYPE_PREFIX
-from tests.server.in_process import Here, open_hub, serve
+from tests.server.in_process import Here, connect, open_hub, serve
 
 pytestmark = pytest.mark.anyio
 PLAIN, BUSINESS, HASHED, GUARDED = "order.plain", "order.business", "order.hashed", "order.guarded"
@@ -117,6 +123,89 @@ REQUESTS: list[tuple[str, bytes, dict[str, str]]] = [
 async def test_short_way_answers_as_the_long_way(here: Here, name: str, body: bytes, headers: dict[str, str]) -> None:
     short, long = await publish_both_ways(here, name, body, headers)
     assert shown(short) == shown(long)
+
+
+FRAMING = ("content-length", "expect")
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "headers"),
+    [each for each in REQUESTS if not set(FRAMING) & set(each[2])],
+    ids=lambda value: str(value)[:50],
+)
+async def test_repeated_head_is_answered_as_the_long_way(
+    here: Here, name: str, body: bytes, headers: dict[str, str]
+) -> None:
+    async with connect(here.app) as connection:
+        await connection.post(f"/feeds/{name}", EMPTY, headers)
+        short = await connection.post(f"/feeds/{name}", body, headers)
+    _, long = await publish_both_ways(here, name, body, headers)
+    assert shown(short) == shown(long)
+
+
+async def test_repeated_head_of_a_plain_publish_needs_no_task(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with connect(here.app) as connection:
+        first = await connection.post(f"/feeds/{HASHED}", BODY, {})
+        monkeypatch.setattr(HttpExchange, "serve", None)
+        answers = [await connection.post(f"/feeds/{HASHED}", b'{"data":{"id":%d}}\n' % i, {}) for i in range(20)]
+
+    assert {answer.status_code for answer in answers} == {200}
+    assert [answer.json()["cursors"]["0"].rpartition("-")[2] for answer in answers] == [str(2 + i) for i in range(20)]
+    names = [answer.headers.keys() for answer in (first, answers[0])]
+    assert set(names[0]) == set(names[1])
+    assert len({answer.headers["x-flow-id"] for answer in (first, *answers)}) == 21
+
+
+@pytest.mark.parametrize("error", [DatabaseUnavailable(reason="away", retry_after=3), ValueError("a defect")])
+async def test_failed_commit_is_the_same_problem_where_a_head_is_repeated(
+    here: Here, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    async with connect(here.app) as connection:
+        assert (await connection.post(f"/feeds/{PLAIN}", EMPTY, {})).status_code == 200
+        fail_commits(here, monkeypatch, error)
+        short = await connection.post(f"/feeds/{PLAIN}", EMPTY, {})
+    _, long = await publish_both_ways(here, PLAIN, EMPTY)
+    assert short.status_code == long.status_code >= 500
+    assert shown(short)[1] == shown(long)[1]
+    assert short.json()["title"] == long.json()["title"]
+
+
+async def test_blocked_producer_is_refused_where_a_head_is_repeated(here: Here) -> None:
+    async with connect(here.app) as connection:
+        assert (await connection.post(f"/feeds/{PLAIN}", EMPTY, {})).status_code == 200
+        here.hub.admin.settings.block("PRODUCER_ET", PLAIN)
+        assert (await connection.post(f"/feeds/{PLAIN}", EMPTY, {})).status_code == 403
+        here.hub.admin.settings.unblock("PRODUCER_ET", PLAIN)
+        assert (await connection.post(f"/feeds/{PLAIN}", EMPTY, {})).status_code == 200
+
+
+async def test_caller_without_a_valid_token_is_refused_where_a_head_is_repeated(here: Here) -> None:
+    token = here.hub.admin.tokens.create(Caller("service", "shop"))
+    app = HubApp(lambda: here.hub, authentication=[TokenMethod()])
+    lines: list[AccessLine] = []
+    app._log_access = lines.append
+    async with connect(app) as connection:
+        headers = {"Authorization": f"Bearer {token.secret}"}
+        answers = [await connection.post(f"/feeds/{PLAIN}", EMPTY, headers) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [200] * 3
+        here.hub.admin.tokens.revoke(token.token.id)
+        here.hub.admin.tokens.replace_known([])  # The poller does so within a second.
+        refused = await connection.post(f"/feeds/{PLAIN}", EMPTY, headers)
+
+    assert refused.status_code == 401
+    members = [{**line.members(), "flow_id": "", "ms": 0, "partitions": ""} for line in lines]
+    assert members[0] == members[1] == members[2]
+    assert members[1]["caller"] == "service:shop"
+
+
+async def test_caller_over_its_limit_is_refused_where_a_head_is_repeated(here: Here) -> None:
+    app = HubApp(lambda: here.hub, limits=UsageLimits().replace(["requests=2"]))
+    async with connect(app) as connection:
+        answers = [await connection.post(f"/feeds/{PLAIN}", EMPTY, {}) for _ in range(20)]
+
+    statuses = [answer.status_code for answer in answers]
+    assert statuses[:4] == [200] * 4
+    assert statuses[-1] == 429
 
 
 async def test_plain_publish_of_a_known_event_type_takes_the_short_way(
