@@ -50,7 +50,7 @@ def test_append_of_few_events_takes_two_exchanges(
     execute = psycopg.Cursor.execute
 
     def noted(self: Any, query: Any, *given: Any, **options: Any) -> Any:
-        asked.append(str(query))
+        asked.append(query.decode() if isinstance(query, bytes) else query)
         return execute(self, query, *given, **options)
 
     monkeypatch.setattr(psycopg.Cursor, "execute", noted)

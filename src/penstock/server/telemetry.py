@@ -12,7 +12,6 @@ from starlette.types import Message, Scope, Send
 from penstock.core.access import UNAUTHENTICATED, Caller
 from penstock.errors import PenstockError, Unauthenticated
 from penstock.hub.activity import Activity, ConsumerName, RequestEntry, hide_tokens
-from penstock.server.http.responses import WHOLE_ANSWER
 from penstock.server.limits import USAGE, RequestUsage
 from penstock.wire.query import make_printable
 
@@ -31,6 +30,9 @@ FEED_CHARS_MAX: Final = 255
 _FREE_TEXTS: Final = frozenset({"method", "path", "flow_id", "feed", "consumer", "agent", "detail", "reason"})
 """Members whose text callers choose."""
 Headers = Iterable[tuple[bytes, bytes]]
+WHOLE_ANSWER: Final = "penstock.http.response"
+"""An extension of ASGI: the type of an event with the status, the headers and the whole body of an answer. A server
+that understands it has this key in the scope's `extensions`; to others an answer goes in the two events of ASGI."""
 _KEY: Final = "penstock.access"
 _log: Final = structlog.get_logger("penstock.access")
 

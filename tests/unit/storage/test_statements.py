@@ -174,6 +174,7 @@ APPLIED = {
     "sqlite cold": "f5f5bfa4aa69565d",
     "sqlite batches": "138decdab83afed5",
     "sqlite groups": "03fe2eb31aee2aed",
+    "sqlite begin_append": "e4a6a0577479b2b4",
     "postgres log": "2abd3e7bae4c6e50",
     "postgres registry": "76b12f6391e6b54f",
     "postgres producers": "787730db0c3fb65d",
@@ -190,6 +191,7 @@ APPLIED = {
     "postgres cold": "f03c8541ebf857ec",
     "postgres batches": "ee54af7bb4fa619b",
     "postgres groups": "d352dad47c3de1d9",
+    "postgres begin_append": "00f475b860cc9fae",
 }
 """Digests of the migrations that databases may have applied, without their comments."""
 

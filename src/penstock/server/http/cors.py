@@ -14,7 +14,7 @@ from typing import Final
 from starlette.responses import Response
 from starlette.types import Message, Scope, Send
 
-from penstock.server.http.responses import WHOLE_ANSWER
+from penstock.server.telemetry import WHOLE_ANSWER
 from penstock.wire.log.feedapi import CURSOR_HEADER, LEFT_OUT_HEADER
 from penstock.wire.subscriptions import STREAM_ID
 

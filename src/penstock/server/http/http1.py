@@ -28,9 +28,10 @@ from uvicorn.server import ServerState
 from penstock.errors import MalformedRequest, PenstockError, RequestTooLarge
 from penstock.server.http.known_head import KnownHead
 from penstock.server.http.problems import status_of
-from penstock.server.http.responses import CUT, WHOLE_ANSWER
+from penstock.server.http.responses import CUT
 from penstock.server.http.tls import CLIENT_CERTIFICATE, client_certificate_of, has_all
 from penstock.server.limits import Limiter
+from penstock.server.telemetry import WHOLE_ANSWER
 from penstock.wire.problem import MEDIA_TYPE, to_problem
 
 TARGET_BYTES_MAX: Final = 512 << 10

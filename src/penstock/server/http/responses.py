@@ -20,9 +20,6 @@ from penstock.server.http.requests import ORIGIN
 
 CUT: Final = "penstock.cut"
 """The key of the scope for the reason why the hub has ended an answer before it was whole."""
-WHOLE_ANSWER: Final = "penstock.http.response"
-"""An extension of ASGI: the type of an event with the status, the headers and the whole body of an answer. A server
-that understands it has this key in the scope's `extensions`; to others an answer goes in the two events of ASGI."""
 COMPRESSED_FROM_BYTES: Final = 1_024
 """A smaller answer is not compressed: it fits into one packet anyway."""
 

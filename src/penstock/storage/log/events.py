@@ -1,7 +1,7 @@
 """Port of the log itself: append events to partitions, and read ranges of them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -21,9 +21,6 @@ ROW_COLUMNS: Final = ("key", "kind", "headers", "data")
 
 SIZE_BYTES: Final = 4
 """Bytes of each integer in `StoredColumns.sizes`."""
-
-Ask = Callable[..., Any]
-"""Runs a statement by name over a range, with more parameters, and returns its one row."""
 
 
 class PartitionHead(NamedTuple):
@@ -127,7 +124,7 @@ class LogRepository(Protocol):
     def read_lines(
         self, partition_id: int, start: int, stop: int, frame: Frame, kinds: KindFilter | None
     ) -> StoredLines:
-        """Return the data of a range as one value, joined in the database; only events that *kinds* keeps.
+        """Return the data of a range as one value; only events that *kinds* keeps.
 
         The range is shortened to about `CHUNK_BYTES`, but never to nothing.
         """
@@ -146,24 +143,3 @@ class LogRepository(Protocol):
 
         Partitions without such an event are left out.
         """
-
-
-def make_columns(
-    stop: int, data: bytes, sizes: bytes, keys: bytes | None, received: ReceiveTimes | None
-) -> StoredColumns:
-    """Return a range whose events have no kind and no headers, and all or none of them a key.
-
-    *received* is None if the query for the times has noticed a removal: `rows` is 0 then, so smaller than the range.
-    """
-    if received is None:
-        return StoredColumns(stop, 0, data, sizes, keys, None, None, ReceiveTimes(b"", b""))
-    return StoredColumns(stop, len(sizes) // SIZE_BYTES, data, sizes, keys, None, None, received)
-
-
-def read_sparse_columns(ask: Ask, columns: StoredColumns) -> StoredColumns:
-    """Return *columns* with the keys, kinds and headers of their events, which only some of these have.
-
-    The statements are not one transaction: if rows were removed between two of them, `rows` is smaller than the range.
-    """
-    counted, keys, kinds, headers = ask("columns_sparse")
-    return columns._replace(rows=min(columns.rows, counted), keys=keys, kinds=kinds, headers=headers)

@@ -25,7 +25,7 @@ from penstock.storage.log.events import LogRepository
 from penstock.storage.log.removal import RemovalRepository
 from penstock.storage.postgres import POSTGRES
 from penstock.storage.postgres.history import PrimaryHistory
-from penstock.storage.postgres.log.events import PostgresLog
+from penstock.storage.postgres.log.events import PostgresLog, return_text_as_bytes
 from penstock.storage.statements import SqlRunner
 from penstock.storage.store import EventTx, ReplicaMeasurement
 
@@ -54,6 +54,8 @@ DETECT_DEAD_NETWORK: Final[dict[str, Any]] = {
 }
 """TCP settings that detect a dead network within half a minute, unless the URL sets others; the system's defaults take
 from a quarter of an hour to two hours."""
+_UTF8: Final = {"client_encoding": "UTF8"}
+"""Events are sent and received as the bytes that are stored, whatever the user's or the database's setting is."""
 _BEGIN: Final = f"""BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL jit = off;
     SET LOCAL statement_timeout = {int(STATEMENT_SECONDS * 1000)}"""
 _sql: Final = POSTGRES.statements
@@ -68,7 +70,7 @@ def parse_conninfo(url: str) -> tuple[str, str]:
     """Return *url* without a password, and the connection string for libpq."""
     parts = conninfo_to_dict(url)
     hosts, ports, name = (str(parts.get(each) or "") for each in ("host", "port", "dbname"))
-    return format_postgres(hosts, ports, name), make_conninfo(**DETECT_DEAD_NETWORK | parts)
+    return format_postgres(hosts, ports, name), make_conninfo(**DETECT_DEAD_NETWORK | parts | _UTF8)
 
 
 class ServerIdentity(NamedTuple):
@@ -292,9 +294,11 @@ class Replica:
             self._idle.append(connection)
 
     def _connect(self) -> _ImpatientConnection:
-        return _ImpatientConnection.connect(
+        connection = _ImpatientConnection.connect(
             self._conninfo, autocommit=True, prepare_threshold=None, connect_timeout=CONNECT_SECONDS
         )
+        return_text_as_bytes(connection)
+        return connection
 
     def close(self) -> None:
         """Use it no more, and close its connections."""

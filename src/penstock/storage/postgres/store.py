@@ -16,7 +16,7 @@ from penstock.storage.postgres.batches import PostgresBatches
 from penstock.storage.postgres.doctor import LONG_TRANSACTION_SECONDS, diagnose
 from penstock.storage.postgres.errors import translate_errors
 from penstock.storage.postgres.history import PrimaryHistory
-from penstock.storage.postgres.log.events import PostgresLog
+from penstock.storage.postgres.log.events import PostgresLog, return_text_as_bytes
 from penstock.storage.postgres.log.outbox import OutboxLooks, PostgresOutbox
 from penstock.storage.postgres.producers import PostgresProducers
 from penstock.storage.postgres.registry import PostgresRegistry
@@ -49,7 +49,7 @@ class PostgresTx(Tx):
         self._history = history
         self._tier = tier
         self._looks = looks
-        self.last: list[str] = []
+        self.last: list[bytes] = []
         """Statements that run together with the COMMIT."""
         self.after_commit: list[Callable[[], None]] = []
 
@@ -125,7 +125,7 @@ class PostgresStore:
                 yield tx
                 committing = True
                 if tx.last:
-                    psycopg.ClientCursor(connection).execute(";\n".join([*tx.last, "COMMIT"]))
+                    psycopg.ClientCursor(connection).execute(b";\n".join([*tx.last, b"COMMIT"]))
                 else:
                     connection.commit()
         except DatabaseUnavailable as error:
@@ -251,7 +251,7 @@ class PostgresStore:
                 given = {"autocommit": True, "prepare_threshold": None, "connect_timeout": int(CONNECT_TIMEOUT)}
                 self._pool = ConnectionPool(
                     self._conninfo, min_size=1, max_size=CONNECTIONS_MAX, timeout=CONNECT_TIMEOUT, kwargs=given,
-                    reconnect_timeout=RECONNECT_SECONDS, name="penstock", open=True,
+                    reconnect_timeout=RECONNECT_SECONDS, name="penstock", configure=return_text_as_bytes, open=True,
                 )  # fmt: skip
             return self._pool
 

@@ -1,19 +1,18 @@
 """The log in PostgreSQL."""
 
-import sys
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
-from itertools import compress
+from itertools import accumulate, compress, groupby
 from typing import Any, Final
 
 import psycopg
+from psycopg.pq import Escaping
+from psycopg.types.string import ByteaBinaryLoader
 
 from penstock.storage.log.events import (
     CHUNK_BYTES,
+    NONE,
     ROW_COLUMNS,
-    SIZE_BYTES,
-    Ask,
     Block,
     Frame,
     KindFilter,
@@ -22,8 +21,6 @@ from penstock.storage.log.events import (
     ReceiveTimes,
     StoredColumns,
     StoredLines,
-    make_columns,
-    read_sparse_columns,
 )
 from penstock.storage.postgres import POSTGRES
 from penstock.storage.postgres.history import PrimaryHistory
@@ -38,11 +35,16 @@ _SENT_ROWS: Final = 128
 _SPECIAL: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 
 
+_COLUMNS: Final = ", ".join(["partition_id", '"offset"', "received_at", *ROW_COLUMNS])
+_INSERT: Final = f"INSERT INTO penstock_event ({_COLUMNS}) VALUES ".encode()  # noqa: S608 - its parts are constants
+_ROW: Final = b"(%d,%d,%d" + b",%b" * len(ROW_COLUMNS) + b")"
+
+
 class PostgresLog(LogRepository):
     """The log in PostgreSQL."""
 
     def __init__(
-        self, connection: "psycopg.Connection[tuple[Any, ...]]", last: list[str], history: PrimaryHistory
+        self, connection: "psycopg.Connection[tuple[Any, ...]]", last: list[bytes], history: PrimaryHistory
     ) -> None:
         """*last* takes statements that the transaction runs together with its COMMIT; *history* notes all heads."""
         self._connection = connection
@@ -59,7 +61,7 @@ class PostgresLog(LogRepository):
         """
         given = {"ids": list(partition_ids)}
         if not self._appended.isdisjoint(partition_ids):
-            psycopg.ClientCursor(self._connection).execute(";\n".join(self._last))
+            psycopg.ClientCursor(self._connection).execute(b";\n".join(self._last))
             self._last.clear()
             self._appended.clear()
         if lock:
@@ -92,35 +94,35 @@ class PostgresLog(LogRepository):
         self, partition_id: int, start: int, stop: int, frame: Frame, kinds: KindFilter | None
     ) -> StoredLines:
         """Return a range as one value."""
-        if kinds is None:
-            return self._read_all_lines(partition_id, start, stop, frame)
-        stop = self._find_stop(partition_id, start, stop)
-        chosen = {"kinds": sorted(kinds.kinds), "skip": kinds.skip, "default": kinds.default}
-        given = {"partition_id": partition_id, "start": start, "stop": stop, **frame._asdict(), **chosen}
-        scanned, kept, body = self._one("lines_of_kinds", **given)
-        return StoredLines(stop, scanned, kept, body or b"")
-
-    def _read_all_lines(self, partition_id: int, start: int, stop: int, frame: Frame) -> StoredLines:
-        while True:
-            bytes_max = CHUNK_BYTES if stop - start > 1 else _ANY_SIZE
-            given = {"partition_id": partition_id, "start": start, "stop": stop}
-            rows, size, body = self._one("lines", **given, separator=frame.separator, bytes_max=bytes_max)
-            if size <= bytes_max:
-                framed = b"".join((frame.prefix.encode(), body, frame.suffix.encode())) if rows else b""
-                return StoredLines(stop, rows, rows, framed)
-            stop = self._find_fitting(**given)
+        name, chosen = "lines", {}
+        if kinds is not None:
+            name, chosen = (
+                "lines_of_kinds",
+                {"kinds": sorted(kinds.kinds), "skip": kinds.skip, "default": kinds.default},
+            )
+        stop, rows = self._read_fitting(name, partition_id, start, stop, **chosen)
+        kept = [data for (data,) in rows if data is not None]
+        prefix, separator, suffix = map(str.encode, frame)
+        body = b"".join((prefix, separator.join(kept), suffix)) if kept else b""
+        return StoredLines(stop, len(rows), len(kept), body)
 
     def read_columns(self, partition_id: int, start: int, stop: int, separator: str = "") -> StoredColumns:
         """Return a range by column."""
-        stop = self._find_stop(partition_id, start, stop)
-        ask = partial(self._one, partition_id=partition_id, start=start, stop=stop)
-
-        data, sizes, keys, keyed, sparse, first, last = ask("columns", separator=separator)
-        sizes = _to_native_order(sizes or b"")
-        rows = len(sizes) // SIZE_BYTES
-        received = _read_times(ask, rows, first, last)
-        columns = make_columns(stop, data or b"", sizes, keys, received)
-        return read_sparse_columns(ask, columns) if sparse or 0 < keyed < rows else columns
+        stop, rows = self._read_fitting("columns", partition_id, start, stop)
+        if not rows:
+            return StoredColumns(stop, 0, b"", b"", None, None, None, ReceiveTimes(b"", b""))
+        data, keys, kinds, headers, received = zip(*rows, strict=True)
+        sizes = array("i", map(len, data)).tobytes()
+        return StoredColumns(
+            stop,
+            rows=len(rows),
+            data=separator.encode().join(data),
+            sizes=sizes,
+            keys=_join_sparse(keys),
+            kinds=_join_sparse(kinds),
+            headers=_join_sparse(headers),
+            received=_join_times(received),
+        )
 
     def find_first_offsets(self, ranges: Mapping[int, tuple[int, int]], at: int) -> dict[int, int]:
         """Return the first offset of each range that was received at *at* or later."""
@@ -133,55 +135,52 @@ class PostgresLog(LogRepository):
         given = {"ids": list(offsets), "offsets": list(offsets.values())}
         return dict(self._connection.execute(_sql["received"], given).fetchall())
 
-    def _insert(self, blocks: Sequence[Block]) -> str:
-        values: list[Any] = []
+    def _insert(self, blocks: Sequence[Block]) -> bytes:
+        """Return the statement that inserts *blocks*; its values are in UTF-8, as all text on the connection is."""
+        quote = Escaping(self._connection.pgconn).escape_literal
+        rows = []
         for block in blocks:
             for offset, (*texts, data) in enumerate(block.rows, block.start):
-                values += (block.partition_id, offset, block.received_at, *texts, data.decode())
-        columns = 3 + len(ROW_COLUMNS)
-        row = f"({', '.join(['%s'] * columns)})"
-        names = ", ".join(["partition_id", '"offset"', "received_at", *ROW_COLUMNS])
-        rows = ", ".join([row] * (len(values) // columns))
-        return psycopg.ClientCursor(self._connection).mogrify(
-            f"INSERT INTO penstock_event ({names}) VALUES {rows}",  # noqa: S608 - its parts are constants
-            values,
-        )
+                values = [b"NULL" if text is None else quote(text.encode()) for text in texts]
+                rows.append(_ROW % (block.partition_id, offset, block.received_at, *values, quote(data)))
+        return _INSERT + b",".join(rows)
 
-    def _find_stop(self, partition_id: int, start: int, stop: int) -> int:
-        if stop - start == 1:
-            return stop
-        given = {"partition_id": partition_id, "start": start, "stop": stop}
-        (size,) = self._one("size", **given)
-        return stop if size <= CHUNK_BYTES else self._find_fitting(**given)
-
-    def _find_fitting(self, partition_id: int, start: int, stop: int) -> int:
-        given = {"partition_id": partition_id, "start": start, "stop": stop}
-        (fits,) = self._one("fitting", **given, bytes=CHUNK_BYTES) or (stop,)
-        return max(start + 1, int(fits))
-
-    def _one(self, statement_name: str, /, **given: Any) -> Any:
-        with self._connection.cursor(binary=True) as cursor:
-            return cursor.execute(_sql[statement_name], given).fetchone()
+    def _read_fitting(
+        self, statement_name: str, partition_id: int, start: int, stop: int, **given: Any
+    ) -> tuple[int, list[Any]]:
+        """Return the end of the range that is read, and the rows of the statement, whose texts are bytes."""
+        place = {"partition_id": partition_id, "start": start}
+        while True:
+            bytes_max = CHUNK_BYTES if stop - start > 1 else _ANY_SIZE
+            with self._connection.cursor(binary=True) as cursor:
+                rows = cursor.execute(
+                    _sql[statement_name], {**place, "stop": stop, "bytes_max": bytes_max, **given}
+                ).fetchall()
+                if rows or stop - start <= 1:
+                    return stop, rows
+                fits = cursor.execute(_sql["fitting"], {**place, "stop": stop, "bytes": CHUNK_BYTES}).fetchone()
+            if fits is None:  # No event is there.
+                return stop, rows
+            stop = max(start + 1, int(fits[0]))
 
 
-def _to_native_order(sizes: bytes) -> bytes:
-    numbers = array("i", sizes)
-    if sys.byteorder == "little":
-        numbers.byteswap()
-    return numbers.tobytes()
+def return_text_as_bytes(connection: "psycopg.Connection[tuple[Any, ...]]") -> None:
+    """Have cursors in the binary format return text as the bytes that are stored."""
+    connection.adapters.register_loader("text", ByteaBinaryLoader)
 
 
-def _read_times(ask: Ask, rows: int, first: int | None, last: int | None) -> ReceiveTimes | None:
-    """Return the times of a range; None if some of it has been removed.
+def _join_sparse(values: Sequence[bytes | None]) -> bytes | None:
+    """Join the values of a column by LF, with `NONE` for each that is NULL; None if all are."""
+    if values.count(None) == len(values):
+        return None
+    return b"\n".join([NONE if value is None else value for value in values])
 
-    *first* and *last* are the times at its ends; None: there is no event.
-    """
-    if not rows:
-        return ReceiveTimes(b"", b"")
-    if first is not None and first == last:
-        return ReceiveTimes(b"%d" % rows, b"%d" % first)
-    found, ends, times = ask("columns_received")
-    return ReceiveTimes(ends, times) if found == rows else None
+
+def _join_times(received: Sequence[int]) -> ReceiveTimes:
+    if received[0] == received[-1]:  # They never go back.
+        return ReceiveTimes(b"%d" % len(received), b"%d" % received[0])
+    times, counts = zip(*((time, sum(1 for _ in run)) for time, run in groupby(received)), strict=True)
+    return ReceiveTimes(*(b"\n".join([b"%d" % each for each in column]) for column in (accumulate(counts), times)))
 
 
 def _copy(columns: Sequence[str]) -> Any:

@@ -34,7 +34,6 @@ from penstock.storage.store import AppendPlan
 
 _sql: Final = POSTGRES.statements
 _LOCK_CLASS: Final = 0x70656E73
-_OPENING: Final = ("begin", "outbox_look", "lock_heads", "heads")
 
 
 class OutboxSnapshot(NamedTuple):
@@ -177,17 +176,16 @@ class PostgresOutbox(OutboxRepository):
         """
         look = self._looks.begin()
         given = {**look.since._asdict(), "ids": list(plan.partition_ids)}
-        with psycopg.ClientCursor(self._connection) as cursor:  # Each statement has its own snapshot.
-            cursor.execute(";\n".join([_sql[each] for each in _OPENING]), given)
-            answers = [cursor.fetchall()] if cursor.description else []
-            while cursor.nextset():
-                answers += [cursor.fetchall()] if cursor.description else []
-        *_, [(xmax, running, found)], _, heads = answers
+        with psycopg.ClientCursor(self._connection) as cursor:
+            cursor.execute(_sql["begin_append"], given)
+            cursor.nextset()
+            rows = cursor.fetchall()
+        xmax, running, found = rows[0][:3]
         waiting = self._looks.finish(look, OutboxSnapshot(xmax, running), found)
         if waiting is None:
             waiting = {*self.find_waiting(None)}
         if waiting.isdisjoint(plan.event_types):
-            return self._history.note(heads)
+            return self._history.note(row[3:] for row in rows if row[3] is not None)
         self._connection.execute(f"ROLLBACK;\n{_sql['begin']}")
         return None
 

@@ -1,12 +1,7 @@
--- How many events a range has and their size in bytes, and the events joined by :separator unless they have more than
--- :bytes_max. Looking at the rows twice costs less than asking for their size first, which would be another exchange.
-SELECT range.rows, range.bytes,
-       CASE WHEN range.bytes <= :bytes_max THEN
-           (SELECT convert_to(string_agg(data, :separator::text), 'UTF8')
-            FROM (SELECT data FROM penstock_event
-                  WHERE partition_id = :partition_id AND "offset" >= :start AND "offset" < :stop
-                  ORDER BY "offset") AS e)
-       END
-FROM (SELECT count(*) AS rows, coalesce(sum(octet_length(data)), 0)::bigint AS bytes
-      FROM penstock_event
-      WHERE partition_id = :partition_id AND "offset" >= :start AND "offset" < :stop) AS range
+-- The events of a range, in the order of their offsets; none if together they have more than :bytes_max. Joining them
+-- here would take longer than to send them one by one.
+SELECT data FROM penstock_event
+WHERE partition_id = :partition_id AND "offset" >= :start AND "offset" < :stop
+  AND (SELECT sum(octet_length(data)) FROM penstock_event
+       WHERE partition_id = :partition_id AND "offset" >= :start AND "offset" < :stop) <= :bytes_max
+ORDER BY "offset"

@@ -20,7 +20,6 @@ from penstock.storage.log.events import (
     CHUNK_BYTES,
     ROW_COLUMNS,
     SIZE_BYTES,
-    Ask,
     Block,
     Frame,
     KindFilter,
@@ -29,8 +28,6 @@ from penstock.storage.log.events import (
     ReceiveTimes,
     StoredColumns,
     StoredLines,
-    make_columns,
-    read_sparse_columns,
 )
 from penstock.storage.sqlite import SQLITE
 
@@ -125,6 +122,10 @@ def _spans(rows: int) -> Iterator[slice]:
         at += size
 
 
+Ask = Callable[..., Any]
+"""Runs a statement by name over a range, with more parameters, and returns its one row."""
+
+
 class SqliteLog(LogRepository):
     """The log in SQLite."""
 
@@ -190,9 +191,9 @@ class SqliteLog(LogRepository):
             rows = len(shapes.sizes) // SIZE_BYTES
             is_dense = rows == stop - start
             received = _read_times(ask, place_of(partition_id, start), shapes.blocks, is_dense=is_dense)
-            columns = make_columns(stop, data or b"", shapes.sizes, keys, received)
+            columns = _make_columns(stop, data or b"", shapes.sizes, keys, received)
             is_sparse = shapes.sparse or 0 < shapes.keyed < rows
-            return read_sparse_columns(ask, columns) if is_sparse else columns
+            return _read_sparse_columns(ask, columns) if is_sparse else columns
 
         return self._fitting(partition_id, start, stop, read)
 
@@ -261,3 +262,24 @@ def _read_times(ask: Ask, first: int, blocks: Sequence[int], *, is_dense: bool) 
     if found != len(firsts):
         return None
     return ReceiveTimes(b"\n".join([b"%d" % stop for stop in stops]), times or b"")
+
+
+def _make_columns(
+    stop: int, data: bytes, sizes: bytes, keys: bytes | None, received: ReceiveTimes | None
+) -> StoredColumns:
+    """Return a range whose events have no kind and no headers, and all or none of them a key.
+
+    *received* is None if the query for the times has noticed a removal: `rows` is 0 then, so smaller than the range.
+    """
+    if received is None:
+        return StoredColumns(stop, 0, data, sizes, keys, None, None, ReceiveTimes(b"", b""))
+    return StoredColumns(stop, len(sizes) // SIZE_BYTES, data, sizes, keys, None, None, received)
+
+
+def _read_sparse_columns(ask: Ask, columns: StoredColumns) -> StoredColumns:
+    """Return *columns* with the keys, kinds and headers of their events, which only some of these have.
+
+    The statements are not one transaction: if rows were removed between two of them, `rows` is smaller than the range.
+    """
+    counted, keys, kinds, headers = ask("columns_sparse")
+    return columns._replace(rows=min(columns.rows, counted), keys=keys, kinds=kinds, headers=headers)

@@ -1,0 +1,1 @@
+-- Nothing: `penstock_begin_append` is a function of PostgreSQL alone, which keeps its plans there.
