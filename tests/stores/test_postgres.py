@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from penstock.errors import DatabaseUnsuitable, OutcomeUnknown
-from penstock.storage.log.events import CHUNK_BYTES, Frame
+from penstock.storage.log.events import CHUNK_BYTES, Block, Frame
 from penstock.storage.postgres import POSTGRES
 from penstock.storage.postgres import store as postgres
 from penstock.storage.postgres.store import PostgresStore
@@ -20,7 +20,7 @@ from tests.store_contract import (
     StoreContract,
     SubscriptionsTogether,
 )
-from tests.store_contract.database import append, created, row
+from tests.store_contract.database import FIRST_AT, append, created, row
 
 
 class TestPostgres(
@@ -66,6 +66,26 @@ def test_database_with_another_encoding_than_utf8_is_refused(postgres_url: str) 
 
     assert told.value.detail == "the encoding of the database is LATIN1, Penstock needs UTF8"
     assert not told.value.retryable
+
+
+@pytest.mark.parametrize("rows", [1, 100], ids=["by INSERT", "by COPY"])
+def test_events_are_stored_as_published_whatever_encoding_a_client_has(migrated_postgres_url: str, rows: int) -> None:
+    data = [f'{{"to":"Zoë, 東京 \\\\ {number}","quote":"it\'s"}}'.encode() for number in range(rows)]
+    with closing(PostgresStore(f"{migrated_postgres_url}?client_encoding=latin1")) as store:
+        feed = created(store)
+        append(
+            store,
+            Block(feed.partition_ids[0], 0, FIRST_AT, [("Zoë", None, '{"city":"Zürich"}', each) for each in data]),
+        )
+    with closing(PostgresStore(migrated_postgres_url)) as store, store.read() as tx:
+        lines = tx.log.read_lines(feed.partition_ids[0], 0, rows, Frame("", "\n", ""), None)
+        columns = tx.log.read_columns(feed.partition_ids[0], 0, rows, "\n")
+
+    assert lines.body.split(b"\n") == columns.data.split(b"\n") == data
+    assert (columns.keys, columns.headers) == (
+        b"\n".join(["Zoë".encode()] * rows),
+        b"\n".join(['{"city":"Zürich"}'.encode()] * rows),
+    )
 
 
 def test_event_larger_than_a_chunk_is_read_alone(postgres_url: str) -> None:
