@@ -10,7 +10,7 @@ from typing import NoReturn
 import bench.figures  # noqa: F401  (it fills FIGURES)
 from bench.figure import FIGURES, Figure, Scale
 from bench.place import place
-from bench.results import keep, told, write_page
+from bench.results import keep, told, write_pages
 
 OPEN_FILES = 8192
 
@@ -58,7 +58,7 @@ def _run(figure: Figure, scale: Scale, *, save: bool) -> bool:
         return False
     if save:
         keep(figure.name, rows)
-        write_page()
+        write_pages()
     return True
 
 

@@ -22,7 +22,9 @@ class Target:
         return value <= self.value if self.sign == "<=" else value < self.value
 
     def __str__(self) -> str:
-        return f"{self.sign} {self.value:g}{' ' if self.unit else ''}{self.unit}"
+        sign = {">=": "≥", "<=": "≤", "<": "<"}[self.sign]
+        value = f"{self.value:g}" if self.value < 10_000 else f"{self.value:,.0f}".replace(",", " ")
+        return f"{sign} {value}{' ' if self.unit else ''}{self.unit}"
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class Scale:
 
 
 Measuring = Callable[[Place, Scale], Iterable[Row]]
+Page = Literal["publishing", "reading", "consumers", "spark", "processing", "lifetime"]
+"""A page in docs/benchmarks/."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,7 @@ class Figure:
     """A measurement by name."""
 
     name: str
+    page: Page
     says: str
     measure: Measuring
     asked_for: bool
@@ -85,11 +90,11 @@ FIGURES: Final[dict[str, Figure]] = {}
 """All of them, in the order of the table."""
 
 
-def figure(name: str, *, asked_for: bool = False) -> Callable[[Measuring], Measuring]:
-    """Enter a measurement under *name*; what it says is the first line of its docstring."""
+def figure(name: str, page: Page, *, asked_for: bool = False) -> Callable[[Measuring], Measuring]:
+    """Enter a measurement under *name*, to be shown on *page*; what it says is the first line of its docstring."""
 
     def enter(measuring: Measuring) -> Measuring:
-        FIGURES[name] = Figure(name, (measuring.__doc__ or "").strip().splitlines()[0], measuring, asked_for)
+        FIGURES[name] = Figure(name, page, (measuring.__doc__ or "").strip().splitlines()[0], measuring, asked_for)
         return measuring
 
     return enter

@@ -38,7 +38,7 @@ _LIMITS = ["--limit", "requests=1000000"]
 """So high that it stops nobody."""
 
 
-@figure("access")
+@figure("access", "publishing")
 def access(place: Place, scale: Scale) -> Iterable[Row]:
     """A hub that asks for tokens, beside one with the same limits of use that asks nobody."""
     given: dict[str, Any] = {"feed": FEED, "connections": PUBLISHERS}
@@ -47,7 +47,7 @@ def access(place: Place, scale: Scale) -> Iterable[Row]:
     yield from _compare(place, scale, "pages of 1000", "bench.load.read", given, events=scale.events)
 
 
-@figure("fairness")
+@figure("fairness", "publishing")
 def fairness(place: Place, scale: Scale) -> Iterable[Row]:
     """A modest caller, with eight publishers of single events, beside a greedy one with eight connections."""
     url, page = place.sqlite(), scale.page

@@ -21,7 +21,7 @@ PAGE: Final = 1_000
 GUIDE: Final = ROOT / "docs/guides/serving-thousands-of-readers.md"
 
 
-@figure("cached-history", asked_for=True)
+@figure("cached-history", "reading", asked_for=True)
 def cached_history(place: Place, scale: Scale) -> Iterable[Row]:
     """History through nginx's cache, in pages of 1000, beside files of the same size; by name only."""
     events, port = scale.events, free_port()

@@ -28,7 +28,7 @@ BACKLOG = 6_000_000
 """So many events are still to be sealed while others are published."""
 
 
-@figure("cold", asked_for=True)
+@figure("cold", "lifetime", asked_for=True)
 def cold(place: Place, scale: Scale) -> Iterable[Row]:
     """Sealed events beside those in the database, SQLite."""
     hot, sealed = place.sqlite(), place.sqlite()
@@ -83,7 +83,7 @@ def measure_files(place: Place, rows: int | None) -> Row:
     return Row(what, f"{ours:.1f} MB", f"{beside:.1f} MB", ours / beside, SIZE)
 
 
-@figure("sealing", asked_for=True)
+@figure("sealing", "lifetime", asked_for=True)
 def sealing(place: Place, scale: Scale) -> Iterable[Row]:
     """What publishing feels of a hub that seals; by name only."""
     for kind in ("SQLite", "PostgreSQL"):

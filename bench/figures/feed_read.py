@@ -50,7 +50,7 @@ def total(programs: list[Program], scale: Scale) -> float:
     return sum(_rates(together(programs, seconds=scale.seconds)))
 
 
-@figure("feed-read")
+@figure("feed-read", "reading")
 def feed_read(place: Place, scale: Scale) -> Iterable[Row]:
     """Feed read: one connection, NDJSON, SQLite."""
     with ExitStack() as stack:
@@ -69,7 +69,7 @@ def feed_read(place: Place, scale: Scale) -> Iterable[Row]:
         yield Row(f"hub beside {what}", rate(rounds.median("hub")), beside, rounds.ratio("hub", side), target)
 
 
-@figure("starlette")
+@figure("starlette", "reading")
 def starlette(place: Place, scale: Scale) -> Iterable[Row]:
     """Feed read beside a Starlette app with `json.dumps` per event, over the same rows."""
     with ExitStack() as stack:
@@ -88,7 +88,7 @@ def starlette(place: Place, scale: Scale) -> Iterable[Row]:
         yield Row(f"hub beside {what}", rate(rounds.median("hub")), beside, rounds.ratio("hub", side), target)
 
 
-@figure("arrow")
+@figure("arrow", "reading")
 def arrow(place: Place, scale: Scale) -> Iterable[Row]:
     """Arrow pages beside NDJSON, SQLite."""
     forms = ("arrow", "lines")
@@ -106,7 +106,7 @@ def arrow(place: Place, scale: Scale) -> Iterable[Row]:
             yield Row(f"Arrow beside NDJSON: {what}", ours, beside, rounds.ratio("arrow", "lines"), target)
 
 
-@figure("readers")
+@figure("readers", "reading")
 def readers(place: Place, scale: Scale) -> Iterable[Row]:
     """Four readers together beside one, SQLite."""
     with ExitStack() as stack:
@@ -117,7 +117,7 @@ def readers(place: Place, scale: Scale) -> Iterable[Row]:
     yield Row("four together beside one alone", ours, beside, rounds.ratio("four", "one"), Target(">=", 1.0))
 
 
-@figure("mixed")
+@figure("mixed", "reading")
 def mixed(place: Place, scale: Scale) -> Iterable[Row]:
     """Two readers beside two publishers on one feed, SQLite; batches of 1000."""
     with ExitStack() as stack:

@@ -16,7 +16,7 @@ PUBLISHERS = 8
 TARGET = Target(">=", 0.8)
 
 
-@figure("held-transaction", asked_for=True)
+@figure("held-transaction", "publishing", asked_for=True)
 def held_transaction(place: Place, scale: Scale) -> Iterable[Row]:
     """Ten minutes of publishing beside an open transaction, PostgreSQL; by name only."""
     rates = publish_beside_a_held_transaction(place, MINUTES, 2.0 if scale.quick else 60.0)

@@ -14,7 +14,7 @@ from bench.place import Place
 TARGETS = {("SQLite", 1000): 0.75, ("SQLite", 100): 0.7, ("PostgreSQL", 1000): 0.65, ("PostgreSQL", 100): 0.6}
 
 
-@figure("publish-idempotent")
+@figure("publish-idempotent", "publishing")
 def publish_idempotent(place: Place, scale: Scale) -> Iterable[Row]:
     """Idempotent publishing over one connection, beside plain publishing of the same lines."""
     for (kind, batch), target in TARGETS.items():

@@ -32,13 +32,13 @@ class Cost(NamedTuple):
     """Of memory, for each."""
 
 
-@figure("idle")
+@figure("idle", "consumers")
 def idle(place: Place, scale: Scale) -> Iterable[Row]:
     """2000 idle waiting readers."""
     yield from _compare(place, scale)
 
 
-@figure("idle-event-sources")
+@figure("idle-event-sources", "consumers")
 def idle_event_sources(place: Place, scale: Scale) -> Iterable[Row]:
     """2000 idle streams of server-sent events, with a heartbeat after 50 seconds, the default."""
     yield from _compare(place, scale, streams=True)

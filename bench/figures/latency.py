@@ -15,7 +15,7 @@ DATABASES = ("SQLite", "PostgreSQL")
 Producer = Callable[[LiveHub], Program]
 
 
-@figure("latency")
+@figure("latency", "consumers")
 def latency(place: Place, scale: Scale) -> Iterable[Row]:
     """Publish to waiting reader at 200 events/s, over HTTP."""
     taken = _measure(place, scale, "publish_paced", per_second=200)
@@ -24,7 +24,7 @@ def latency(place: Place, scale: Scale) -> Iterable[Row]:
         yield from _rows(kind, "from sending to having the page", taken[kind], *targets)
 
 
-@figure("outbox-latency")
+@figure("outbox-latency", "consumers")
 def outbox_latency(place: Place, scale: Scale) -> Iterable[Row]:
     """Outbox commit, from another process, to waiting reader, at 20 events/s."""
     taken = _measure(place, scale, "outbox_paced", per_second=20)
@@ -36,7 +36,7 @@ def outbox_latency(place: Place, scale: Scale) -> Iterable[Row]:
 HUBS = 4
 
 
-@figure("service-latency")
+@figure("service-latency", "consumers")
 def service_latency(place: Place, scale: Scale) -> Iterable[Row]:
     """Commits of a service to the outbox of a SQLite file on which four hubs publish without end."""
     url = place.database("SQLite")

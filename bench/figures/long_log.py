@@ -14,7 +14,7 @@ PAGE = 1000
 SHORT = 10_000
 
 
-@figure("long-log")
+@figure("long-log", "reading")
 def long_log(place: Place, scale: Scale) -> Iterable[Row]:
     """A page of 1000 read at the end of 10 million events, beside one at the end of 10 thousand."""
     long = 1_000_000 if scale.quick else 10_000_000

@@ -16,7 +16,7 @@ BATCHES_MAX = 1_000
 """More than a stream gets to before it is stopped."""
 
 
-@figure("spark-micro-batch")
+@figure("spark-micro-batch", "spark")
 def micro_batch(place: Place, scale: Scale) -> Iterable[Row]:
     """Spark stream of micro-batches of 10 events into noop, SQLite."""
     url = place.sqlite()

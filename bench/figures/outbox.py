@@ -21,7 +21,7 @@ SQLITE_INSERT = "INSERT INTO penstock_outbox (event_type, data) VALUES (?, ?)"
 POSTGRES_INSERT = "INSERT INTO penstock_outbox (event_type, data) VALUES (%s, %s)"
 
 
-@figure("outbox-publish")
+@figure("outbox-publish", "publishing")
 def outbox_publish(place: Place, scale: Scale) -> Iterable[Row]:
     """Publishing events of 384 bytes by the outbox, with a schema, beside the bare INSERT, by processor time."""
     for kind in ("SQLite", "PostgreSQL"):

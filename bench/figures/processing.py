@@ -16,7 +16,7 @@ STREAMS = 20_000
 DEPARTURES = "flights.departed"
 
 
-@figure("processing-local")
+@figure("processing-local", "processing")
 def processing_local(place: Place, scale: Scale) -> Iterable[Row]:  # noqa: ARG001 - It needs none.
     """Local runner with a handler that does nothing, events in memory, one process."""
     events = 50_000 if scale.quick else 1_000_000
@@ -29,7 +29,7 @@ def processing_local(place: Place, scale: Scale) -> Iterable[Row]:  # noqa: ARG0
     yield Row("of 20 000 streams", rate(speed), "", round(speed), Target(">=", 200_000, "events/s"))
 
 
-@figure("processing-memory")
+@figure("processing-memory", "processing")
 def processing_memory(place: Place, scale: Scale) -> Iterable[Row]:  # noqa: ARG001 - It needs none.
     """Memory of a processor at ten million events, beside one million."""
     sizes = (100_000, 10_000) if scale.quick else (10_000_000, 1_000_000)
@@ -44,7 +44,7 @@ def processing_memory(place: Place, scale: Scale) -> Iterable[Row]:  # noqa: ARG
         yield Row(told, f"{used[0]:.0f} MB", f"{used[1]:.0f} MB", used[0] / used[1], Target("<=", 1.2))
 
 
-@figure("processing-latency")
+@figure("processing-latency", "processing")
 def processing_latency(place: Place, scale: Scale) -> Iterable[Row]:
     """Publish to handled by the local runner, at 500 events/s, SQLite."""
     url = place.sqlite()
@@ -57,7 +57,7 @@ def processing_latency(place: Place, scale: Scale) -> Iterable[Row]:
     yield Row(f"{what}: 99th percentile", f"{slow:.1f} ms", "", slow)
 
 
-@figure("projection")
+@figure("projection", "processing")
 def projection(place: Place, scale: Scale) -> Iterable[Row]:
     """Flights of a feed into delays by carrier and month, SQLite."""
     flights = _flights(scale)
@@ -83,7 +83,7 @@ def projection(place: Place, scale: Scale) -> Iterable[Row]:
     yield Row(what, ours, theirs, rounds.ratio("projection", "one by one"), Target(">=", 10))
 
 
-@figure("processing-spark")
+@figure("processing-spark", "processing")
 def processing_spark(place: Place, scale: Scale) -> Iterable[Row]:
     """Processor on Spark with a handler that does nothing, flights by aircraft, SQLite, from the third run on."""
     flights = _flights(scale)

@@ -16,7 +16,7 @@ BATCH = 1000
 PUBLISHERS = 32
 
 
-@figure("publish-batches")
+@figure("publish-batches", "publishing")
 def publish_batches(place: Place, scale: Scale) -> Iterable[Row]:
     """Publishing batches of 1000 over one connection."""
     yield from _batches(place, scale, "SQLite", "`executemany` of the same rows into the same table, same durability")
@@ -49,7 +49,7 @@ def _batches(place: Place, scale: Scale, kind: str, what: str) -> Iterable[Row]:
     yield Row(f"{kind}: the same with four connections to the hub", four_rate, beside, rounds.ratio("four", "beside"))
 
 
-@figure("group-commit")
+@figure("group-commit", "publishing")
 def group_commit(place: Place, scale: Scale) -> Iterable[Row]:
     """32 concurrent publishers of single events, beside the same hub with one commit per request."""
     for kind, target in (("SQLite", 1.3), ("PostgreSQL", 1.5)):

@@ -32,7 +32,7 @@ class Chunks(NamedTuple):
     all: float
 
 
-@figure("replicas", asked_for=True)
+@figure("replicas", "reading", asked_for=True)
 def replicas(place: Place, scale: Scale) -> Iterable[Row]:
     """Share of the reads that reach the primary while a replica serves the rest, on one machine; by name only."""
     url = place.postgres()

@@ -27,7 +27,7 @@ SPACE, WAIT = Target("<", 1.3), Target("<", 1.5)
 """On SQLite, where writers wait for each other, nobody is promised how long."""
 
 
-@figure("retention", asked_for=True)
+@figure("retention", "lifetime", asked_for=True)
 def retention(place: Place, scale: Scale) -> Iterable[Row]:
     """A log of ten million events, of which retention deletes as many as are published; by name only."""
     events, seconds = (20_000, 3.0) if scale.quick else (EVENTS, SECONDS)

@@ -47,7 +47,7 @@ class Notes:
     files: list[float] = field(default_factory=list)
 
 
-@figure("soak", asked_for=True)
+@figure("soak", "lifetime", asked_for=True)
 def soak(place: Place, scale: Scale) -> Iterable[Row]:
     """500 events a second, sealed after two minutes and deleted after fifteen, and two readers, for an hour."""
     seconds = 60.0 if scale.quick else HOUR

@@ -14,7 +14,7 @@ WARM_UP_ROUNDS = 2
 FILES = 4
 
 
-@figure("spark")
+@figure("spark", "spark")
 def spark(place: Place, scale: Scale) -> Iterable[Row]:
     """Spark batch read of the feed into noop, from the third run on, SQLite."""
     count = 40_000 if scale.quick else 1_000_000

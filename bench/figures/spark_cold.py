@@ -32,7 +32,7 @@ SCHEMA: Final = {
 """Thirty members."""
 
 
-@figure("spark-cold", asked_for=True)
+@figure("spark-cold", "spark", asked_for=True)
 def spark_cold(place: Place, scale: Scale) -> Iterable[Row]:
     """Sealed events of thirty members read by Spark into noop as typed columns, from the third run on, SQLite."""
     count = 40_000 if scale.quick else 3_000_000

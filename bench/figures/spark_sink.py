@@ -13,7 +13,7 @@ from bench.measure import Side, in_turn
 from bench.place import Place
 
 
-@figure("spark-sink")
+@figure("spark-sink", "spark")
 def spark_sink(place: Place, scale: Scale) -> Iterable[Row]:
     """Spark batch write into a feed, beside plain publishing of batches of 1000 over one connection."""
     count = 10_000 if scale.quick else 400_000

@@ -57,7 +57,7 @@ def subscribed(port: int, read_from: str) -> str:
     return found
 
 
-@figure("subscription")
+@figure("subscription", "consumers")
 def subscription(place: Place, scale: Scale) -> Iterable[Row]:
     """One subscription over 8 partitions, batches of 1000, each committed, beside the raw feed."""
     # A consumer reads on and on: that its stream has to be opened first is not to count for much.
@@ -96,7 +96,7 @@ def subscription(place: Place, scale: Scale) -> Iterable[Row]:
             yield Row(row, rate(rounds.median(side)), beside, rounds.ratio(side, "feed"), target)
 
 
-@figure("subscriptions-latency")
+@figure("subscriptions-latency", "consumers")
 def subscriptions_latency(place: Place, scale: Scale) -> Iterable[Row]:
     """A hundred subscriptions of one event type at 100 events/s, from an event's commit to each of them having it."""
     taken: dict[str, list[float]] = defaultdict(list)
@@ -153,7 +153,7 @@ def _commits(url: str) -> Mapping[str, int]:
     return {str(int(number)): int(at * 1_000_000_000) - ahead for number, at in found}
 
 
-@figure("rebalance")
+@figure("rebalance", "consumers")
 def rebalance(place: Place, scale: Scale) -> Iterable[Row]:
     """Another consumer of 64 partitions, all committing promptly, from its joining to having its half."""
     for kind in DATABASES:
@@ -192,7 +192,7 @@ def _shares(port: int, id: str) -> Counter[str]:
     return Counter(each["stream_id"] for each in item["partitions"] if each["state"] == "assigned")
 
 
-@figure("idle-subscriptions")
+@figure("idle-subscriptions", "consumers")
 def idle_subscriptions(place: Place, scale: Scale) -> Iterable[Row]:
     """What the database is asked while streams wait for events that do not come, with few streams and with many."""
     few, many = (5, 50) if scale.quick else (10, 500)

@@ -15,7 +15,7 @@ BATCH = 1000
 FREE = f"{BUSINESS_FEED}.free"
 
 
-@figure("publish-validated")
+@figure("publish-validated", "publishing")
 def publish_validated(place: Place, scale: Scale) -> Iterable[Row]:
     """Publishing validated business events in batches of 1000 over one connection, in Nakadi's shape."""
     for kind in ("SQLite", "PostgreSQL"):

@@ -1,7 +1,8 @@
 """Reads the same events as typed columns with Spark, on this machine: from the feed, from Kafka, or from files."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,16 +17,24 @@ TOPIC: Final = "bench"
 
 
 def make(
-    *, url: str, feed: str, files: str, broker: str, jars: str, events: int, partitions: int, directory: str
+    *,
+    hubs: Mapping[str, str],
+    feed: str,
+    files: str,
+    broker: str,
+    jars: str,
+    events: int,
+    partitions: int,
+    directory: str,
 ) -> Run:
     """Start Spark, and write the *events* into Kafka. *jars* are those of Spark's connector."""
     config = {"spark.log.level": "ERROR", "spark.driver.memory": "2g", "spark.jars": jars}
     spark = session("penstock-bench", config=config)
     fill(spark, broker, events, partitions)
-    columns = from_feed(spark, url, feed).schema["data"].dataType
+    columns = from_feed(spark, next(iter(hubs.values())), feed).schema["data"].dataType
     assert isinstance(columns, StructType)
     reads: dict[str, Callable[[], DataFrame]] = {
-        "feed": lambda: from_feed(spark, url, feed),
+        **{kind: partial(from_feed, spark, url, feed) for kind, url in hubs.items()},
         "kafka": lambda: from_kafka(spark, broker, columns),
         "json": lambda: spark.read.schema(columns).json(files),
     }

@@ -11,7 +11,7 @@ from bench.peers.peers import PEER_LIST, PEERS_BY_NAME, Peer
 from bench.peers.results import MeasuredPeer, keep, show_values, write_choosing
 from bench.peers.workloads import WORKLOADS, PeerScale, Values
 from bench.place import place
-from bench.results import write_page
+from bench.results import write_pages
 
 Taken = dict[str, dict[str, list[Values]]]
 """The values of each peer by workload, round by round."""
@@ -36,7 +36,7 @@ def main() -> int:
     measured = [_describe(peer, taken[peer.name]) for peer in peers if peer.name not in failed]
     if not asked.quick and not asked.peers and not asked.workloads and rounds >= scale.rounds:
         keep(measured, [PEERS_BY_NAME[name].says for name in failed], rounds, scale.events)
-        write_page()
+        write_pages()
         write_choosing()
     if failed:
         print(f"could not be measured: {', '.join(failed)}", file=sys.stderr)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from bench.events import line
 from bench.load.program import Program
@@ -64,7 +64,9 @@ def _open_penstock(place: Place, scale: PeerScale, kind: str) -> Iterator[Loads]
     url = place.database(kind)
     make_log(url, scale.events)
     with place.hub(url) as hub:
-        yield Loads("bench.peers.load.over_http", port=hub.port, kind="penstock", events=scale.events)
+        yield Loads(
+            "bench.peers.load.over_http", server_pid=hub.pid, port=hub.port, kind="penstock", events=scale.events
+        )
     place.drop(url)
 
 
@@ -113,7 +115,7 @@ def _open_nats(place: Place, scale: PeerScale, sync_interval: str) -> Iterator[L
 @contextmanager
 def _open_rabbitmq(place: Place, scale: PeerScale, kind: str) -> Iterator[Loads]:
     with rabbitmq_server(place.directory) as ports:
-        given = {"port": ports.amqp, "stream_port": ports.stream, "kind": kind, "events": scale.events}
+        given: dict[str, Any] = {"port": ports.amqp, "stream_port": ports.stream, "kind": kind, "events": scale.events}
         loads = Loads("bench.peers.load.over_amqp", ClientProgram, **given)
         if kind == "stream":
             _fill(loads, scale)

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Final, Literal
 
 from bench.machine import machine, revision, today
+from bench.peers.goals import GOALS
 from bench.peers.workloads import FOLLOWED, WORKLOADS, Values
 from bench.place import ROOT
 
@@ -35,6 +36,11 @@ disk when it is acknowledged; figures of peers without it can be compared with e
 client for all, which costs next to nothing. Decoded events are decoded by msgspec. Limits are no hubs: they show what
 the machine can do. One broker is one broker: nothing here is replicated."""
 
+_WHAT: Final = """\
+In bold: what is missed. Ratios are medians of the rounds' ratios. The bare uvicorn app with group commit on SQLite, and
+PostgreSQL with a `COPY` for each transaction, do nothing that a hub is for: they check no event, choose no partition,
+look into no outbox and remember no producer."""
+
 _WHY: Final = """\
 Where the time of a read goes: of the 1.3 to 1.6 ms in which a hub answers with a page of 1000 on SQLite, SQLite takes
 about 0.35 and the socket 0.1, and handing over to a worker thread and back 0.26, as the interpreter's lock passes from
@@ -52,10 +58,6 @@ _PARTS: Final = {
     "From sending to the consumer's having it: median ms / 99th percentile": FOLLOWED,
     "Reading: events/s": ("read", "read-python", "readers-100"),
 }
-
-
-_LIMITS: Final = {"penstock-sqlite": ("bare-app", "executemany"), "penstock-postgres": ("copy",)}
-"""The limits of each database: Penstock is compared with the first one that has the workload."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,6 @@ class MeasuredPeer:
             name: {key: median(values[key] for values in rounds) for key in rounds[0]}
             for name, rounds in self.rounds.items()
         }
-
-    def find_ratio(self, other: "MeasuredPeer", workload: str, key: str) -> float:
-        """Return the median of the rounds' ratios to another peer."""
-        pairs = zip(self.rounds[workload], other.rounds[workload], strict=True)
-        return median(mine[key] / theirs[key] for mine, theirs in pairs)
 
 
 @dataclass(frozen=True)
@@ -132,7 +129,7 @@ def describe_peers(kept: Path = KEPT) -> list[str]:
                 cells = [peer.says, "yes" if peer.is_durable else "no", *(_show(peer, name) for name in names)]
                 parts.append(f"| {' | '.join(cells)} |")
         parts.append("")
-    parts += [*_compare_to_limits(run.peers), "", _WHY, ""]
+    parts += [*_compare_to_goals(run.peers), ""]
     parts += ["### Conditions", "", "| | version | who writes to disk when | clients |", "|---|---|---|---|"]
     parts += [f"| {peer.says} | {peer.version} | {peer.flush} | {peer.client} |" for peer in run.peers]
     return [*parts, ""]
@@ -186,23 +183,19 @@ def _compare(run: MeasuredRun | None) -> list[str]:
     return lines
 
 
-def _compare_to_limits(peers: Sequence[MeasuredPeer]) -> list[str]:
-    """Return the table of Penstock beside what its databases can do, by the ratios of each round."""
-    by_name = {peer.name: peer for peer in peers}
-    lines = ["### Penstock beside the limits", "", "Ratios of events/s, of each round; the middle one.", ""]
-    lines += ["| | Penstock | limit | ratio |", "|---|---|---|--:|"]
-    for workload in WORKLOADS:
-        for name, limits in _LIMITS.items():
-            mine = by_name.get(name)
-            known = [by_name[limit] for limit in limits if limit in by_name and workload in by_name[limit].rounds]
-            if mine is None or not known or workload not in mine.rounds:
-                continue
-            beside = known[0]
-            ratio = f"{mine.find_ratio(beside, workload, 'rate'):.2f}"
-            if "p99" in mine.medians[workload]:
-                ratio += f" (99th percentile: {mine.find_ratio(beside, workload, 'p99'):.1f} times)"
-            lines.append(f"| {WORKLOADS[workload].says} | {mine.says} | {beside.says} | {ratio} |")
-    return lines
+def _compare_to_goals(peers: Sequence[MeasuredPeer]) -> list[str]:
+    """Return the table of Penstock beside what its databases can do and what it is to reach."""
+    rounds = {peer.name: peer.rounds for peer in peers}
+    ours = [peer for peer in peers if peer.role == "ours"]
+    cells: dict[str, dict[str, str]] = {}
+    for goal in GOALS:
+        value = goal.find_value(rounds)
+        if value is not None:
+            cells.setdefault(goal.says, {})[goal.peer] = goal.describe(value)
+    lines = ["### Penstock beside what it is to reach", "", _WHAT, ""]
+    lines += [f"| | {' | '.join(peer.says for peer in ours)} |", f"|---|{'---|' * len(ours)}"]
+    lines += [f"| {says} | {' | '.join(row.get(peer.name, '') for peer in ours)} |" for says, row in cells.items()]
+    return [*lines, "", _WHY]
 
 
 def _show_fastest(peers: Iterable[MeasuredPeer], name: str) -> str:

@@ -7,6 +7,7 @@ from statistics import quantiles
 from typing import Any, Final
 
 from bench.load.program import Program, together
+from bench.servers import resident_bytes
 
 Values = dict[str, float]
 
@@ -46,12 +47,19 @@ class PeerScale:
 class Loads:
     """Starts the loads of one peer that is running."""
 
-    def __init__(self, module: str, program: type[Program] = Program, /, **given: Any) -> None:
+    def __init__(
+        self, module: str, program: type[Program] = Program, /, server_pid: int | None = None, **given: Any
+    ) -> None:
         self._module, self._program, self._given = module, program, given
+        self._server_pid = server_pid
 
     def start(self, **more: Any) -> Program:
         """Start one in a process of its own."""
         return self._program(self._module, **self._given, **more)
+
+    def find_memory(self) -> Values:
+        """Return the megabytes that the server holds, if it is known which process that is."""
+        return {} if self._server_pid is None else {"memory": resident_bytes(self._server_pid) / 1e6}
 
 
 @dataclass(frozen=True)
@@ -112,7 +120,7 @@ def _carry_out(work: str) -> Callable[[Loads, PeerScale], Values]:
 
 def _read_together(loads: Loads, scale: PeerScale) -> Values:
     with loads.start() as program:
-        return _values(program(work="readers", readers=scale.readers, seconds=scale.seconds))
+        return _values(program(work="readers", readers=scale.readers, seconds=scale.seconds)) | loads.find_memory()
 
 
 def _values(result: Any) -> Values:

@@ -20,7 +20,7 @@ import bench.figures  # noqa: F401 - it registers the figures
 from bench.figure import FIGURES
 from bench.peers.peers import PEER_LIST
 from bench.peers.workloads import WORKLOADS
-from bench.results import write_page
+from bench.results import write_pages
 from tests.bench.processes import marked
 from tests.exhaustive import exhaustive
 
@@ -49,10 +49,15 @@ def test_bench_lists_its_figures() -> None:
     assert "held-transaction" in listed
 
 
-def test_benchmarks_page_is_written_from_the_results(tmp_path: Path) -> None:
-    page = tmp_path / "benchmarks.md"
-    write_page(page)
-    assert page.read_text() == (ROOT / "docs" / "benchmarks.md").read_text()
+def test_benchmarks_pages_are_written_from_the_results(tmp_path: Path) -> None:
+    write_pages(tmp_path)
+
+    written = sorted(page.relative_to(tmp_path) for page in tmp_path.rglob("*.md"))
+    kept = sorted((ROOT / "docs" / "benchmarks").glob("*.md"))
+    assert written == [Path("benchmarks.md"), *(page.relative_to(ROOT / "docs") for page in kept)]
+    assert [(tmp_path / page).read_text() for page in written] == [
+        (ROOT / "docs" / page).read_text() for page in written
+    ]
     assert len(FIGURES) > 20
 
 

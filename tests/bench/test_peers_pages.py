@@ -17,7 +17,8 @@ def test_page_of_benchmarks_shows_peers_and_their_conditions(tmp_path: Path) -> 
     assert list(run.peers) == some_peers()
     assert "| Penstock on SQLite | yes | 7 000 (4.2 / 9.0) |" in section
     assert "| Kafka, default | no | 30 000 (1.0 / 2.0) |" in section
-    assert "| Penstock on SQLite | limit: bare app | 0.08 (99th percentile: 4.5 times) |" in section
+    assert "| single events, 32 writers: events/s | **0.08** of the app (≥ 0.6) |" in section
+    assert "| single events, 32 writers: 99th percentile | **4.5** of the app (≤ 3) |" in section
     assert "| Kafka, default | 4.1.1 | the operating system | confluent-kafka |" in section
 
 
@@ -31,7 +32,7 @@ def test_page_of_benchmarks_shows_medians_of_rounds_and_what_failed(tmp_path: Pa
     section = "\n".join(describe_peers(kept))
 
     assert "| Penstock on SQLite | yes |  |  | 200 |  |  |" in section
-    assert "| Penstock on SQLite | limit: bare app | 0.50 |" in section
+    assert "| batches of 1000, 1 connection: events/s | **0.50** of the app (≥ 0.75) |" in section
     assert "Could not be measured in this run: Redis, always." in section
 
 
