@@ -175,6 +175,7 @@ APPLIED = {
     "sqlite batches": "138decdab83afed5",
     "sqlite groups": "03fe2eb31aee2aed",
     "sqlite begin_append": "e4a6a0577479b2b4",
+    "sqlite look": "e4a6a0577479b2b4",
     "postgres log": "2abd3e7bae4c6e50",
     "postgres registry": "76b12f6391e6b54f",
     "postgres producers": "787730db0c3fb65d",
@@ -192,6 +193,7 @@ APPLIED = {
     "postgres batches": "ee54af7bb4fa619b",
     "postgres groups": "d352dad47c3de1d9",
     "postgres begin_append": "00f475b860cc9fae",
+    "postgres look": "b467cd88f525bd0f",
 }
 """Digests of the migrations that databases may have applied, without their comments."""
 

@@ -423,12 +423,11 @@ class Reader:
     ) -> tuple[PageReading, bool]:
         """Return an open page and, if it *looks* into the outbox, whether rows of the feed wait there."""
         with self._store.read() as tx:
-            # The outbox comes first: rows that another hub moves before the heads are read are in the log then.
-            has_waiting = looks and bool(tx.outbox.find_waiting([name]))
-            found = self._find_as_known(tx, name, n, wanted)
+            has_waiting, found = self._find_as_known(tx, name, n, wanted, looks=looks)
             if found is None:
                 feed = self._event_types.remember(name, tx.registry.find(name))
-                found = feed, *_find_heads(tx, feed, n, wanted)
+                views, partition_ids = _find_views(feed, n, wanted)
+                found = feed, views, tx.log.find_heads(partition_ids)
         feed, views, heads = found
         if any(feed.partition_ids[p] not in heads for view in views for p in view.physical):
             raise EventTypeNotFound(event_type=name)  # Dropped between the two queries.
@@ -452,22 +451,27 @@ class Reader:
         self._ends.update((partition_id, head.next_offset) for partition_id, head in heads.items())
 
     def _find_as_known(
-        self, tx: Tx, name: str, n: int | None, wanted: Sequence[WantedPartition]
-    ) -> "tuple[StoredFeed, Sequence[FeedView], Mapping[int, PartitionHead]] | None":
-        """Return what `open` needs from the cached event type; None if the cache may be out of date.
+        self, tx: Tx, name: str, n: int | None, wanted: Sequence[WantedPartition], *, looks: bool
+    ) -> "tuple[bool, tuple[StoredFeed, Sequence[FeedView], Mapping[int, PartitionHead]] | None]":
+        """Return whether rows wait in the outbox, if it *looks* there, and what `open` needs by the cached event type.
 
-        Each change of an event type changes the revision of its heads. No request is refused because of the cache.
+        That is None if the cache may be out of date: each change of an event type changes the revision of its heads.
+        No request is refused because of the cache. The outbox comes first: rows that another hub moves before the heads
+        are read are in the log then.
         """
         feed = self._event_types.remembered.get(name)
-        if feed is None:
-            return None
-        try:
-            views, heads = _find_heads(tx, feed, n, wanted)
-        except (PartitionNotFound, BadPartitionCount):
-            return None
-        ids = {feed.partition_ids[p] for view in views for p in view.physical}
-        is_current = ids and all(each in heads and heads[each].revision == feed.revision for each in ids)
-        return (feed, views, heads) if is_current else None
+        views: Sequence[FeedView] | None = None
+        partition_ids: Sequence[int] = ()
+        if feed is not None:
+            with suppress(PartitionNotFound, BadPartitionCount):
+                views, partition_ids = _find_views(feed, n, wanted)
+        waiting, heads = tx.outbox.find_waiting_and_heads([name], partition_ids) if looks else ((), None)
+        if feed is None or views is None or not partition_ids:
+            return bool(waiting), None
+        if heads is None:
+            heads = tx.log.find_heads(partition_ids)
+        is_current = all(each in heads and heads[each].revision == feed.revision for each in partition_ids)
+        return bool(waiting), (feed, views, heads) if is_current else None
 
     def open_range(self, feed: StoredFeed, partition: int, start: int, stop: int, rows_max: int) -> PageReading:
         """Open a page of one partition up to *stop*, which the caller knows to exist, without a query."""
@@ -729,10 +733,10 @@ def resolve(
     return offsets
 
 
-def _find_heads(
-    tx: Tx, feed: StoredFeed, n: int | None, wanted: Sequence[WantedPartition]
-) -> tuple[Sequence[FeedView], Mapping[int, PartitionHead]]:
-    """Return the views that a reader wants, and the heads of their partitions by id.
+def _find_views(
+    feed: StoredFeed, n: int | None, wanted: Sequence[WantedPartition]
+) -> tuple[Sequence[FeedView], Sequence[int]]:
+    """Return the views that a reader wants, and the ids of their partitions.
 
     Raises:
         BadPartitionCount, PartitionNotFound: *feed* cannot be read so.
@@ -740,7 +744,7 @@ def _find_heads(
     n = feed.partition_count if n is None else n
     check_view(n, feed.partition_count)
     views = [_make_view(feed, n, each) for each in wanted]
-    return views, tx.log.find_heads(sorted({feed.partition_ids[p] for view in views for p in view.physical}))
+    return views, sorted({feed.partition_ids[p] for view in views for p in view.physical})
 
 
 def _make_view(feed: StoredFeed, n: int, wanted: WantedPartition) -> FeedView:

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from penstock.storage.log.events import PartitionHead
+
 
 class OutboxRow(NamedTuple):
     """Row that a service has committed to its outbox."""
@@ -68,6 +70,11 @@ class OutboxRepository(Protocol):
 
     def find_waiting(self, names: Iterable[str] | None) -> Sequence[str]:
         """Return which of these event types (None: all, even unknown ones) have waiting rows, cheaply."""
+
+    def find_waiting_and_heads(
+        self, names: Iterable[str] | None, partition_ids: Sequence[int]
+    ) -> tuple[Sequence[str], dict[int, PartitionHead] | None]:
+        """Return what `find_waiting` does and, if it costs no more, what `LogRepository.find_heads` does after it."""
 
     def take(self, name: str, rows_max: int, bytes_max: int) -> TakenRows:
         """Remove the first rows of one event type by id and return them.

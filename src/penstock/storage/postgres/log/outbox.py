@@ -159,14 +159,21 @@ class PostgresOutbox(OutboxRepository):
 
     def find_waiting(self, names: Iterable[str] | None) -> Sequence[str]:
         """Return which event types have waiting rows."""
+        return self.find_waiting_and_heads(names, [])[0]
+
+    def find_waiting_and_heads(
+        self, names: Iterable[str] | None, partition_ids: Sequence[int]
+    ) -> tuple[Sequence[str], dict[int, PartitionHead]]:
+        """Return which event types have waiting rows, and heads read after that."""
         looks = self._looks
         with looks.looking():
-            snapshot, found = self._look()
+            snapshot, found, heads = self._look(partition_ids)
             if not looks.accept(snapshot):
-                snapshot, found = self._look()
+                snapshot, found, heads = self._look(partition_ids)
             looks.record(snapshot, found)
             waiting = looks.find_waiting()
-        return waiting if names is None else [name for name in names if name in waiting]
+        chosen = waiting if names is None else [name for name in names if name in waiting]
+        return chosen, self._history.note(heads)
 
     def begin_append(self, plan: AppendPlan) -> dict[int, PartitionHead] | None:
         """Begin a transaction, look at the outbox and lock the heads of *plan*, all in one exchange with the database.
@@ -241,9 +248,11 @@ class PostgresOutbox(OutboxRepository):
         """Delete rows that were rejected long ago."""
         return self._connection.execute(_sql["rejected_expire"], {"before": before, "rows": rows}).rowcount
 
-    def _look(self) -> tuple[OutboxSnapshot, list[str]]:
-        ((xmax, running, found),) = self._run_planned("outbox_look", **self._looks.seen._asdict())
-        return OutboxSnapshot(xmax, running), found
+    def _look(self, partition_ids: Sequence[int]) -> tuple[OutboxSnapshot, list[str], list[Any]]:
+        given = {**self._looks.seen._asdict(), "ids": list(partition_ids)}
+        rows = self._connection.execute(_sql["outbox_look"], given).fetchall()
+        xmax, running, found = rows[0][:3]
+        return OutboxSnapshot(xmax, running), found, [row[3:] for row in rows if row[3] is not None]
 
     def _run(
         self, statement_name: str, ids: Sequence[int] | None, event_type: str | None, **given: Any

@@ -39,6 +39,14 @@ class SqliteOutbox(OutboxRepository):
         cut = [name for name in asked or () if "\0" in name]  # SQLite ends a text of JSON at a NUL.
         return [name.decode() for (name,) in rows if _is_utf8(name)] + [name for name in cut if self._has_rows(name)]
 
+    def find_waiting_and_heads(
+        self,
+        names: Iterable[str] | None,
+        partition_ids: Sequence[int],  # noqa: ARG002 - heads take a statement of their own.
+    ) -> tuple[Sequence[str], None]:
+        """Return which event types have waiting rows, and no heads."""
+        return self.find_waiting(names), None
+
     def _has_rows(self, name: str) -> bool:
         return self._connection.execute(_sql["outbox_first"], {"name": name, "rows": 1}).fetchone() is not None
 

@@ -1,0 +1,1 @@
+-- Nothing: `penstock_look` is a function of PostgreSQL alone, which keeps its plans there.
