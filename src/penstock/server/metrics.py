@@ -4,11 +4,13 @@ The process counts as requests end and events are appended; all else is read whe
 """
 
 import asyncio
+import os
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
@@ -140,13 +142,30 @@ class Clocks(NamedTuple):
     """In which the calling thread waited for a processor that other threads or programs used."""
 
 
-def read_clocks() -> Clocks:
-    """Return the times for the calling thread; on other systems than Linux it is not known what it has waited."""
-    try:
-        waited = int(Path(_SCHEDULING).read_bytes().split()[1]) / 1e9
-    except OSError:
+class ThreadClocks:
+    """The clocks of the calling thread; on other systems than Linux it is not known what it has waited."""
+
+    def __init__(self) -> None:
+        self._thread = 0
+        self._account: int | None = None
+        self._close: Callable[[], object] = lambda: None
+
+    def __call__(self) -> Clocks:
+        """Return the times now."""
+        if self._thread != threading.get_ident():
+            self._open()
         waited = 0.0
-    return Clocks(time.perf_counter(), time.process_time(), waited)
+        if self._account is not None:
+            waited = int(os.pread(self._account, 80, 0).split()[1]) / 1e9
+        return Clocks(time.perf_counter(), time.process_time(), waited)
+
+    def _open(self) -> None:
+        """Open the account of this thread, so that each look at it is one call of the system."""
+        self._close()
+        self._thread, self._account = threading.get_ident(), None
+        with suppress(OSError):
+            self._account = os.open(_SCHEDULING, os.O_RDONLY | os.O_CLOEXEC)
+            self._close = weakref.finalize(self, os.close, self._account)
 
 
 class StallWatch:
@@ -157,11 +176,11 @@ class StallWatch:
     than the processor time that the process used, so that other programs do not count.
     """
 
-    def __init__(self, clocks: Callable[[], Clocks] = read_clocks) -> None:
+    def __init__(self, clocks: Callable[[], Clocks] | None = None) -> None:
         """Measure by *clocks*, which are read in the thread of the loop."""
         self.seconds_max = 0.0
         """The longest time so far."""
-        self._clocks = clocks
+        self._clocks = clocks or ThreadClocks()
         self._loop: asyncio.AbstractEventLoop | None = None
         """The loop on which the timer runs; None if it does not."""
         self._idle_ticks = 0

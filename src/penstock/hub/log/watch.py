@@ -26,6 +26,8 @@ REFRESH_INTERVAL: Final = 0.5
 """The shortest interval between two refreshes of the settings, while the database changes."""
 REFRESH_INTERVAL_MAX: Final = 60.0
 """The longest interval between two refreshes: it shows that the database still answers."""
+ENDS_KEPT: Final = 10_000
+"""The ends of so many partitions are remembered."""
 _log: Final = structlog.get_logger("penstock.watch")
 
 
@@ -66,6 +68,8 @@ class Watch:
         self._guard = threading.Lock()
         self._tickets: dict[int, set[Waiter]] = defaultdict(set)
         self._all: set[Waiter] = set()
+        self._ends: dict[int, int] = {}
+        """By partition id: the next offset, as last seen. A reader that begins to wait may not know it yet."""
         self._fresh = threading.Event()
         self._look = True
         self._found_at = time.monotonic()
@@ -92,15 +96,20 @@ class Watch:
         """
         ticket = Waiter(offsets, wake)
         with self._guard:
-            if waits := not self._draining:
-                for partition_id in offsets:
+            if is_draining := self._draining:
+                has_come = False
+            else:
+                for partition_id, offset in offsets.items():
                     self._tickets[partition_id].add(ticket)
+                    if (end := self._ends.get(partition_id, 0)) > offset:
+                        ticket.found[partition_id] = end  # Committed between the reader's read and this call.
+                has_come = bool(ticket.found)
                 self._all.add(ticket)
-                self._look = True  # A commit between the reader's read and this call wakes no other.
-        if waits:
-            self._fresh.set()
-        else:
+                self._look = True  # Another process may have committed then.
+        if is_draining or has_come:
             wake()
+        if not is_draining:
+            self._fresh.set()
         return ticket
 
     def cancel(self, ticket: Waiter) -> None:
@@ -116,6 +125,9 @@ class Watch:
     def notify_appended(self, next_offsets: Mapping[int, int]) -> int:
         """Wake the readers that wait for events below these next offsets; return their number."""
         with self._guard:
+            if len(self._ends) >= ENDS_KEPT:
+                self._ends.clear()
+            self._ends.update(next_offsets)
             woken = {
                 ticket
                 for partition_id, next_offset in next_offsets.items()
@@ -204,8 +216,9 @@ class Watch:
             self._look = False
             watched: Sequence[int] = list(self._tickets)
         with self._store.read() as tx:
-            waiting = tx.outbox.find_waiting(None)
-            heads = tx.log.find_heads(watched) if watched else {}
+            waiting, heads = tx.outbox.find_waiting_and_heads(None, watched)
+            if heads is None:
+                heads = tx.log.find_heads(watched) if watched else {}
             found = self._tasks.poll_streams(tx)
         self._move_each(waiting)
         self.notify_dropped(set(watched) - heads.keys())

@@ -1,5 +1,6 @@
 """The cursor of a hub in the outbox, on a model of the ids and the visibility of transactions in PostgreSQL."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import hypothesis.strategies as st
@@ -97,26 +98,24 @@ class Hub:
         self.asked: tuple[PendingLook, OutboxSnapshot, list[str]] | None = None
 
     def look(self) -> list[str]:
-        with self.looks.looking():
-            snapshot, names = self._look()
-            if not self.looks.accept(snapshot):
-                snapshot, names = self._look()
-            self.looks.record(snapshot, names)
-            return self.looks.find_waiting()
+        waiting = None
+        while waiting is None:
+            waiting = self.looks.finish(*self._look())
+        return sorted(waiting)
 
     def begin_look(self) -> None:
         """Look while others may."""
-        asked = self.looks.begin()
-        self.asked = (asked, *self._look())
+        self.asked = self._look()
 
-    def end_look(self) -> set[str]:
+    def end_look(self) -> list[str]:
         assert self.asked
         waiting, self.asked = self.looks.finish(*self.asked), None
-        return {*self.look()} if waiting is None else waiting
+        return self.look() if waiting is None else sorted(waiting)
 
-    def _look(self) -> tuple[OutboxSnapshot, list[str]]:
-        fresh = set(self.database.scanned(self.looks.seen))
-        return self.database.snapshot(), sorted({row.name for row in self.database.live if row in fresh})
+    def _look(self) -> tuple[PendingLook, OutboxSnapshot, list[str]]:
+        begun = self.looks.begin()
+        fresh = set(self.database.scanned(begun.since))
+        return begun, self.database.snapshot(), sorted({row.name for row in self.database.live if row in fresh})
 
     def take(self, name: str, limit: int) -> list[Row]:
         moment = self.looks.moment
@@ -209,7 +208,7 @@ class LooksMachine(RuleBasedStateMachine):
         """What waited when it was begun is found, unless it was moved meanwhile."""
         if self.hubs[hub].asked and not self.hubs[hub].cut_off:
             still = {row.name for row in self.database.live} & self.seen_by[hub]
-            assert still <= self.hubs[hub].end_look()
+            assert still <= set(self.hubs[hub].end_look())
 
     @rule(hub=hubs, name=names, limit=st.integers(1, 3))
     def a_hub_takes(self, hub: int, name: str, limit: int) -> None:
@@ -306,19 +305,39 @@ def test_rows_moved_by_others_between_two_looks_are_not_scanned_later() -> None:
 def test_transaction_number_that_goes_back_means_a_crashed_database() -> None:
     """Even where nobody was told: a pool in between may have connected anew by itself."""
     looks = OutboxLooks()
-    looks.record(OutboxSnapshot("100", ["90"]), ["a"])
+    finish(looks, "100", ["a"], running=["90"])
     looks.drain("a", OutboxSnapshot("101", []), looks.moment)
 
-    assert looks.accept(OutboxSnapshot("100", [])) and looks.accept(OutboxSnapshot("101", []))
-    assert not looks.accept(OutboxSnapshot("99", []))
+    assert finish(looks, "100") == finish(looks, "101") == set()
+    assert finish(looks, "99") is None
     assert (looks.seen, looks.drained) == (SINCE_EVER, {})
 
 
 def test_transaction_numbers_are_compared_as_numbers() -> None:
     looks = OutboxLooks()
-    looks.record(OutboxSnapshot("99", []), [])
+    finish(looks, "99")
 
-    assert looks.accept(OutboxSnapshot("100", []))
+    assert finish(looks, "100") == set()
+
+
+def test_look_that_another_has_overtaken_tells_what_it_found_and_is_not_what_the_next_one_skips() -> None:
+    looks = OutboxLooks()
+    begun = looks.begin()
+    finish(looks, "100", ["a"])
+
+    assert looks.finish(begun, OutboxSnapshot("99", []), ["b"]) == {"a", "b"}
+    assert looks.seen == OutboxSnapshot("100", [])
+    assert looks.find_waiting() == ["a"]
+
+
+def test_overtaken_look_at_a_crashed_database_is_void() -> None:
+    looks = OutboxLooks()
+    finish(looks, "100")
+    begun = looks.begin()
+    finish(looks, "110")
+
+    assert looks.finish(begun, OutboxSnapshot("50", []), []) is None
+    assert looks.seen == SINCE_EVER
 
 
 def test_take_that_began_before_a_crash_is_ignored() -> None:
@@ -333,8 +352,13 @@ def test_take_that_began_before_a_crash_is_ignored() -> None:
 
 def test_rows_found_before_a_crash_still_wait_after_it() -> None:
     looks = OutboxLooks()
-    looks.record(OutboxSnapshot("100", []), ["a"])
+    finish(looks, "100", ["a"])
 
     looks.forget()
 
     assert looks.find_waiting() == ["a"]
+
+
+def finish(looks: OutboxLooks, xmax: str, names: Sequence[str] = (), running: Sequence[str] = ()) -> set[str] | None:
+    """Look and find rows of *names*, while no other looks."""
+    return looks.finish(looks.begin(), OutboxSnapshot(xmax, list(running)), names)

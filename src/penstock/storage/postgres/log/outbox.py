@@ -14,7 +14,6 @@ Invariants:
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple
 
 import psycopg
@@ -65,38 +64,32 @@ class OutboxLooks:
         self._found: dict[str, int] = {}
         self._crashes = 0
 
-    def looking(self) -> AbstractContextManager[bool]:
-        """Return the lock that lets one connection look at a time."""
-        return self._guard
-
-    def record(self, snapshot: OutboxSnapshot, names: Sequence[str]) -> None:
-        """Record a look that found rows of *names*; the caller holds the lock of `looking`."""
-        self._number += 1
-        before, self.seen = self.seen, snapshot
-        for name in names:
-            if name not in self._found and int(self.drained.get(name, _NOTHING).xmax) < int(before.xmax):
-                self.drained[name] = before
-        self._found.update(dict.fromkeys(names, self._number))
-
     def begin(self) -> PendingLook:
-        """Begin a look that does not hold the lock of `looking`."""
+        """Begin a look: it asks for the rows that its `since` could not see, while others may look too."""
         with self._guard:
             return PendingLook(self.seen, self.moment)
 
     def finish(self, look: PendingLook, snapshot: OutboxSnapshot, names: Sequence[str]) -> set[str] | None:
-        """Record a look that `begin` began, and return the event types that wait.
+        """End a look that found rows of *names*, and return the event types that wait.
 
-        Return None if there was another look or a crash meanwhile, which makes this look void.
+        Where another look has ended since it began, that one decides what the next look skips. Return None if the
+        database has crashed meanwhile, which makes the look void: the next one sees all rows.
         """
         with self._guard:
-            if look.moment != self.moment or not self.accept(snapshot):
+            crashes, number = look.moment
+            if crashes != self._crashes:
                 return None
-            self.record(snapshot, names)
-            return {*self._found}
+            if int(snapshot.xmax) < int(look.since.xmax):
+                self._forget()
+                return None
+            if number == self._number:
+                self._record(snapshot, names)
+            return {*self._found, *names}
 
     def find_waiting(self) -> list[str]:
-        """Return the event types that have undrained rows; the caller holds the lock of `looking`."""
-        return list(self._found)
+        """Return the event types that have undrained rows, by the looks that have ended."""
+        with self._guard:
+            return list(self._found)
 
     def oldest(self) -> OutboxSnapshot:
         """Return a snapshot that saw none of the rows that still wait."""
@@ -116,16 +109,6 @@ class OutboxLooks:
         with self._guard:
             self._forget()
 
-    def accept(self, snapshot: OutboxSnapshot) -> bool:
-        """Return whether *snapshot* can follow the last one, and forget all looks if not.
-
-        The caller holds the lock of `looking`.
-        """
-        if int(snapshot.xmax) >= int(self.seen.xmax):
-            return True
-        self._forget()
-        return False
-
     def drain(self, name: str, snapshot: OutboxSnapshot, moment: tuple[int, int]) -> None:
         """Record that all rows of *name* that *snapshot* saw are in the log; the snapshot is younger than *moment*."""
         crashes, number = moment
@@ -135,6 +118,14 @@ class OutboxLooks:
             self.drained[name] = snapshot
             if self._found.get(name, number + 1) <= number:
                 del self._found[name]
+
+    def _record(self, snapshot: OutboxSnapshot, names: Sequence[str]) -> None:
+        self._number += 1
+        before, self.seen = self.seen, snapshot
+        for name in names:
+            if name not in self._found and int(self.drained.get(name, _NOTHING).xmax) < int(before.xmax):
+                self.drained[name] = before
+        self._found.update(dict.fromkeys(names, self._number))
 
     def _forget(self) -> None:
         self._crashes += 1
@@ -165,15 +156,13 @@ class PostgresOutbox(OutboxRepository):
         self, names: Iterable[str] | None, partition_ids: Sequence[int]
     ) -> tuple[Sequence[str], dict[int, PartitionHead]]:
         """Return which event types have waiting rows, and heads read after that."""
-        looks = self._looks
-        with looks.looking():
-            snapshot, found, heads = self._look(partition_ids)
-            if not looks.accept(snapshot):
-                snapshot, found, heads = self._look(partition_ids)
-            looks.record(snapshot, found)
-            waiting = looks.find_waiting()
-        chosen = waiting if names is None else [name for name in names if name in waiting]
-        return chosen, self._history.note(heads)
+        waiting, rows = None, []
+        while waiting is None:
+            look = self._looks.begin()
+            given = {**look.since._asdict(), "ids": list(partition_ids)}
+            rows = self._connection.execute(_sql["outbox_look"], given).fetchall()
+            waiting = self._finish(look, rows)
+        return sorted(waiting if names is None else waiting.intersection(names)), self._note_heads(rows)
 
     def begin_append(self, plan: AppendPlan) -> dict[int, PartitionHead] | None:
         """Begin a transaction, look at the outbox and lock the heads of *plan*, all in one exchange with the database.
@@ -187,12 +176,11 @@ class PostgresOutbox(OutboxRepository):
             cursor.execute(_sql["begin_append"], given)
             cursor.nextset()
             rows = cursor.fetchall()
-        xmax, running, found = rows[0][:3]
-        waiting = self._looks.finish(look, OutboxSnapshot(xmax, running), found)
+        waiting = self._finish(look, rows)
         if waiting is None:
             waiting = {*self.find_waiting(None)}
         if waiting.isdisjoint(plan.event_types):
-            return self._history.note(row[3:] for row in rows if row[3] is not None)
+            return self._note_heads(rows)
         self._connection.execute(f"ROLLBACK;\n{_sql['begin']}")
         return None
 
@@ -248,11 +236,12 @@ class PostgresOutbox(OutboxRepository):
         """Delete rows that were rejected long ago."""
         return self._connection.execute(_sql["rejected_expire"], {"before": before, "rows": rows}).rowcount
 
-    def _look(self, partition_ids: Sequence[int]) -> tuple[OutboxSnapshot, list[str], list[Any]]:
-        given = {**self._looks.seen._asdict(), "ids": list(partition_ids)}
-        rows = self._connection.execute(_sql["outbox_look"], given).fetchall()
+    def _finish(self, look: PendingLook, rows: Sequence[Any]) -> set[str] | None:
         xmax, running, found = rows[0][:3]
-        return OutboxSnapshot(xmax, running), found, [row[3:] for row in rows if row[3] is not None]
+        return self._looks.finish(look, OutboxSnapshot(xmax, running), found)
+
+    def _note_heads(self, rows: Sequence[Any]) -> dict[int, PartitionHead]:
+        return self._history.note(row[3:] for row in rows if row[3] is not None)
 
     def _run(
         self, statement_name: str, ids: Sequence[int] | None, event_type: str | None, **given: Any
