@@ -155,8 +155,9 @@ class ThreadClocks:
         if self._thread != threading.get_ident():
             self._open()
         waited = 0.0
-        if self._account is not None:
-            waited = int(os.pread(self._account, 80, 0).split()[1]) / 1e9
+        with suppress(OSError):  # The thread may be another one of the same number.
+            if self._account is not None:
+                waited = int(os.pread(self._account, 80, 0).split()[1]) / 1e9
         return Clocks(time.perf_counter(), time.process_time(), waited)
 
     def _open(self) -> None:

@@ -125,6 +125,31 @@ def test_readers_are_woken_once_by_the_event_after_their_offset(watch: Watch) ->
     assert [waiter.count for waiter in waiters] == [1, 1, 1, 0, 0]
 
 
+def test_commit_of_this_process_between_a_page_and_the_wait_wakes_its_reader_at_once(watch: Watch) -> None:
+    """Without the poller, which does not run here."""
+    behind, at_end, of_another_partition = Waiter(), Waiter(), Waiter()
+    watch.notify_appended({1: 5})
+
+    woken = watch.wait({1: 4, 2: 7}, behind)
+    watch.wait({1: 5}, at_end)
+    watch.wait({2: 7}, of_another_partition)
+
+    assert (behind.count, at_end.count, of_another_partition.count) == (1, 0, 0)
+    assert woken.found == {1: 5}
+
+
+def test_ends_that_the_watch_remembers_are_bounded(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "ENDS_KEPT", 3)
+    woken = Waiter()
+
+    for partition_id in range(10):
+        watch.notify_appended({partition_id: 5})
+    watch.wait({9: 4}, woken)
+    watch.wait({0: 4}, woken)
+
+    assert woken.count == 1
+
+
 def test_cancelled_reader_is_not_woken_and_the_others_are(watch: Watch) -> None:
     gone, stays = Waiter(), Waiter()
     ticket = watch.wait({7: 0, 8: 0}, gone)
