@@ -86,7 +86,8 @@ def maintain(url: str, command: str) -> None:
 
 def pages_of_look(url: str, hub: Hub) -> int:
     hub.log.settle(NAME)
-    return pages_of(url, POSTGRES.statements["outbox_look"], hub.store._looks.seen._asdict())  # type: ignore[attr-defined]
+    asked = {**hub.store._looks.seen._asdict(), "ids": []}  # type: ignore[attr-defined]
+    return pages_of(url, POSTGRES.statements["outbox_look"], asked, again=True)
 
 
 def pages_of_take(url: str, hub: Hub) -> int:
@@ -96,12 +97,14 @@ def pages_of_take(url: str, hub: Hub) -> int:
     return pages_of(url, POSTGRES.statements["outbox_take"], asked)
 
 
-def pages_of(url: str, sql: str, given: dict[str, Any]) -> int:
-    """Return how many pages a statement touches; it is rolled back."""
+def pages_of(url: str, sql: str, given: dict[str, Any], *, again: bool = False) -> int:
+    """Return how many pages a statement touches, the second time if *again*; it is rolled back."""
     *settings, asked = sql.split(";\n")
     with psycopg.connect(url) as connection, psycopg.ClientCursor(connection) as cursor:
         for setting in settings:
             cursor.execute(setting.rpartition("\n")[2].encode())
+        if again:  # A function is planned the first time.
+            cursor.execute(asked.encode(), given)
         plan = cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {asked}".encode(), given or None).fetchone()
         connection.rollback()
     assert plan is not None
