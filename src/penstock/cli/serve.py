@@ -441,17 +441,18 @@ def keep_large_blocks() -> None:
     """Have the C library keep freed blocks of a chunk's size instead of giving them back to the system each time.
 
     Every chunk would otherwise be made of fresh pages that the kernel has to clear: measured, a third of the reading
-    speed.
+    speed. All threads share two arenas: they take turns at the interpreter anyway, and each arena keeps blocks.
     """
     if not sys.platform.startswith("linux"):
         return
-    mmap_threshold, trim_threshold = -3, -1
+    mmap_threshold, trim_threshold, arena_max = -3, -1, -8
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return  # Another C library than glibc has its own ways.
     mallopt(mmap_threshold, 64 << 20)
     mallopt(trim_threshold, 256 << 20)
+    mallopt(arena_max, 2)
 
 
 def collect_garbage_less_often() -> None:
