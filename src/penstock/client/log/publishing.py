@@ -121,7 +121,12 @@ class PublishProtocol:
         lines: list[bytes] = []
         size = 0
         while events := (yield TakeEvents(_count_wanted(batching, len(lines), size, done))):
-            encoded = self.encode_lines(events, key, category != "undefined")
+            made = self.encode_lines(events, key, category != "undefined")
+            if isinstance(made, list) and size + (more := sum(map(len, made))) <= batching.byte_count:
+                lines += made
+                size += more
+                made = []
+            encoded = iter(made)
             while True:
                 try:
                     line = next(encoded, None)
@@ -135,19 +140,25 @@ class PublishProtocol:
                     lines, size = [], 0
                 lines.append(line)
                 size += len(line)
-                if len(lines) == batching.event_count:
-                    done = yield from self._publish_batch(event_type, lines, done, progress)
-                    lines, size = [], 0
+            if len(lines) == batching.event_count:
+                done = yield from self._publish_batch(event_type, lines, done, progress)
+                lines, size = [], 0
         if lines:
             done = yield from self._publish_batch(event_type, lines, done, progress)
         return done
 
-    def encode_lines(self, events: list[Any], key: Key, has_metadata: bool) -> Iterator[bytes]:
-        """Return the feed lines of *events*; see `line`. An error is raised in place of its event's line."""
+    def encode_lines(self, events: list[Any], key: Key, has_metadata: bool) -> Iterable[bytes]:
+        """Return the feed lines of *events*; see `line`. An error is raised in place of its event's line.
+
+        Where each can only be right, they are a list.
+        """
         raws = encode_together(events)
         if raws is None or find_first_large(raws) is not None:
             return (self.line(event, key, has_metadata) for event in events)
-        return self._frame_lines(events, raws, key, has_metadata)
+        if callable(key) or has_metadata:
+            return self._frame_lines(events, raws, key, has_metadata)
+        tail = _encode_tail(key, None)
+        return [b'{"data":%b%b' % (raw, tail) for raw in raws]
 
     def _frame_lines(self, events: list[Any], raws: list[bytes], key: Key, has_metadata: bool) -> Iterator[bytes]:
         """Yield the feed lines of *events*, which are dicts; *raws* are their encodings."""
