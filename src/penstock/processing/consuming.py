@@ -17,8 +17,6 @@ from penstock.processing.sources.subscription import SubscriptionSource
 from penstock.processing.together import Together
 
 COMMIT_INTERVAL: Final = 1.0
-CANCELLED_INTERVAL: Final = 0.1
-"""Seconds between two checks for the program's cancellation."""
 
 
 class ConsumeOptions(NamedTuple):
@@ -47,14 +45,10 @@ def consume_subscription(
     check_cancel(cancel)
     try:
         with (
-            end_on_signals(),
+            end_on_signals() as signals,
             _make_processor(url, subscription, handler, options, http=http, auth=auth) as processor,
         ):
-            if cancel is None:
-                processor.wait()
-                return
-            while not (processor.wait(CANCELLED_INTERVAL) or cancel.is_set()):
-                pass
+            signals.wait(processor, (lambda: False) if cancel is None else cancel.is_set)
     except (Terminated, KeyboardInterrupt):
         return
 

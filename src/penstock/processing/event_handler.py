@@ -16,7 +16,8 @@ import inspect
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from types import FrameType
 from typing import Any, Final
 
 from penstock.client.concurrency import is_cancelled
@@ -102,8 +103,8 @@ class EventHandler:
         """
         processor = self.processor(hub, auth=auth, checkpoints=checkpoints)
         try:
-            with end_on_signals(), processor:
-                processor.wait()
+            with end_on_signals() as signals, processor:
+                signals.wait(processor)
         except (Terminated, KeyboardInterrupt):
             return
 
@@ -203,26 +204,62 @@ def _check_nothing(returned: Any, function: Callable[..., Any]) -> None:
 
 
 class Terminated(Exception):
-    """The process has received SIGTERM."""
+    """The process has received a signal to end."""
+
+
+SIGNAL_INTERVAL: Final = 0.25
+"""Seconds between two looks whether a signal has come."""
+
+
+class EndSignals:
+    """Signals to end that the process has received.
+
+    Python raises the exception of a signal wherever the main thread is. In a finalizer it is printed and dropped, so
+    the signal is noted as well.
+    """
+
+    def __init__(self) -> None:
+        self.has_come = False
+
+    def wait(self, processor: LocalProcessor, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Wait until *processor* ends by itself or *is_over*.
+
+        Raises:
+            Terminated: a signal has come.
+        """
+        while not (processor.wait(SIGNAL_INTERVAL) or is_over()):
+            if self.has_come:
+                raise Terminated
 
 
 @contextmanager
-def end_on_signals() -> Iterator[None]:
+def end_on_signals() -> Iterator[EndSignals]:
     """Make the first SIGTERM end the block as Ctrl-C does, in the main thread, unless the program handles it itself.
 
-    Later ones change nothing: supervisors may send several while the last commit is under way.
+    Later ones change nothing: supervisors may send several while the last commit is under way. Within the block,
+    `EndSignals.wait` also ends by a signal whose exception was dropped.
     """
-    is_ours = threading.current_thread() is threading.main_thread()
-    if not is_ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
+    signals = EndSignals()
+    if threading.current_thread() is not threading.main_thread():
+        yield signals
         return
 
     def end(*_: object) -> None:
         signal.signal(signal.SIGTERM, lambda *_: None)
+        signals.has_come = True
         raise Terminated
 
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        signals.has_come = True
+        signal.default_int_handler(number, frame)
+
+    handlers: tuple[tuple[int, Any, Any], ...] = (
+        (signal.SIGTERM, signal.SIG_DFL, end),
+        (signal.SIGINT, signal.default_int_handler, interrupt),
+    )
+    with ExitStack() as stack:
+        for number, default, handler in handlers:
+            if signal.getsignal(number) is default:
+                stack.callback(signal.signal, number, default)
+                signal.signal(number, handler)
+        yield signals

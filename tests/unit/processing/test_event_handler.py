@@ -1,15 +1,17 @@
 """`handles` makes a handler of a function of one event, or of a stream and its events."""
 
 import asyncio
+import signal
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from penstock.errors import BadParameter
 from penstock.processing import handles
-from penstock.processing.event_handler import EventHandler
+from penstock.processing.event_handler import EventHandler, Terminated, end_on_signals
 from penstock.processing.runners.inline import InlineProcessor
 from penstock.processing.sources import MemorySource
 
@@ -102,3 +104,29 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
 def test_wrong_use_is_refused(call: Callable[[], Any], says: str) -> None:
     with pytest.raises(BadParameter, match=says):
         call()
+
+
+@pytest.mark.parametrize(("number", "raised"), [(signal.SIGTERM, Terminated), (signal.SIGINT, KeyboardInterrupt)])
+def test_signal_ends_the_block_and_the_handlers_before_are_put_back(number: int, raised: type[BaseException]) -> None:
+    before = signal.getsignal(number)
+
+    with pytest.raises(raised), end_on_signals():
+        signal.raise_signal(number)
+
+    assert signal.getsignal(number) is before
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_whose_exception_a_finalizer_drops_ends_the_wait(number: int) -> None:
+    class Finalized:
+        def __del__(self) -> None:
+            signal.raise_signal(number)
+
+    def wait() -> None:
+        with end_on_signals() as signals:
+            Finalized()
+            signals.wait(SimpleNamespace(wait=lambda _: False))  # type: ignore[arg-type]
+
+    with pytest.raises(Terminated):
+        wait()
