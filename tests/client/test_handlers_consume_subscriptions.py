@@ -289,7 +289,8 @@ def interrupt(*words: str) -> list[int]:
     """Return how many events a consumer in a process of its own handles, and how many different ones."""
     with running("-m", "tests.client.interrupted", *words) as program:
         printed = program.end()
-        assert program.errors() == ""
+        said = program.errors()
+    assert not said or said.startswith("Exception ignored in"), said  # So it ends by a signal in a finalizer, too.
     return list(map(int, printed.split()))
 
 
