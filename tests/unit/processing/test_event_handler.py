@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -106,6 +106,18 @@ def test_wrong_use_is_refused(call: Callable[[], Any], says: str) -> None:
         call()
 
 
+@pytest.fixture
+def _usual_signals() -> Iterator[None]:
+    """The handlers that a program has which sets none; those who run tests may have set others."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("_usual_signals")
 @pytest.mark.parametrize(("number", "raised"), [(signal.SIGTERM, Terminated), (signal.SIGINT, KeyboardInterrupt)])
 def test_signal_ends_the_block_and_the_handlers_before_are_put_back(number: int, raised: type[BaseException]) -> None:
     before = signal.getsignal(number)
@@ -116,6 +128,7 @@ def test_signal_ends_the_block_and_the_handlers_before_are_put_back(number: int,
     assert signal.getsignal(number) is before
 
 
+@pytest.mark.usefixtures("_usual_signals")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_whose_exception_a_finalizer_drops_ends_the_wait(number: int) -> None:
